@@ -53,7 +53,7 @@ stage configure configure
 stage build build --target "${jobs[@]}"
 stage "run on $device" runJobs
 if [ "$device" = interpreter ]; then
-  if [ -n "${SECTILE_PTXAS:-}" ]; then
+  if [ "$SECTILE_PTXAS" != none ]; then
     stage "assemble for sm_90a" assemble
   else
     say "no ptxas: the PTX of both kernels is not assembled"

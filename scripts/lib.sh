@@ -38,8 +38,10 @@ buildJobs() {
 }
 
 # Path of ptxas, or nothing. Order: SECTILE_PTXAS, PATH, CUDA_HOME, /usr/local/cuda, what set-up fetched.
+# SECTILE_PTXAS=none means that none is to be used.
 findPtxas() {
   local candidate
+  [ "${SECTILE_PTXAS:-}" != none ] || return 1
   for candidate in "${SECTILE_PTXAS:-}" "$(command -v ptxas 2>/dev/null || true)" \
     "${CUDA_HOME:+$CUDA_HOME/bin/ptxas}" /usr/local/cuda/bin/ptxas "$deps/ptxas/bin/ptxas"; do
     if [ -n "$candidate" ] && [ -x "$candidate" ]; then
@@ -53,7 +55,7 @@ findPtxas() {
 # Lets the build and the programs find the ptxas that set-up fetched.
 exportPtxas() {
   local found
-  if found=$(findPtxas); then export SECTILE_PTXAS="$found"; else unset SECTILE_PTXAS; fi
+  if found=$(findPtxas); then export SECTILE_PTXAS="$found"; else export SECTILE_PTXAS=none; fi
 }
 
 configure() {

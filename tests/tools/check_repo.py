@@ -6,6 +6,7 @@
   spdx        every source and script carries the SPDX licence line among its first five lines
   words       no word that marks unfinished work
   paths       no absolute path of one particular machine
+  switches    docs/debugging.md has a row for every environment switch of runtime/Env.cpp, and for no other
   public      no header reachable from a public header belongs to MLIR, LLVM or CUDA (asked of the compiler)
 
 Usage: check_repo.py [--root DIR] [--compiler g++]   prints each violation, exits with 1 on any
@@ -76,6 +77,20 @@ def check_public_headers(root, compiler):
                     break
 
 
+def check_switches(root):
+    source, docs = root / "runtime" / "Env.cpp", root / "docs" / "debugging.md"
+    if not source.is_file():
+        return
+    read = set(re.findall(r'^\s*\{"([A-Z][A-Z_]+)",', source.read_text(encoding="utf-8"), re.M))
+    described = set(re.findall(r"^\| `([A-Z][A-Z_]+)` \|", docs.read_text(encoding="utf-8"), re.M)) if docs.is_file() else set()
+    if not read:
+        yield "runtime/Env.cpp: switches: its table of switches is not recognised any more"
+    for name in sorted(read - described):
+        yield f"docs/debugging.md: switches: no row for {name}"
+    for name in sorted(described - read):
+        yield f"docs/debugging.md: switches: {name} is no switch of runtime/Env.cpp"
+
+
 def check_tree(root, compiler):
     for name in tracked_files(root):
         try:
@@ -83,6 +98,7 @@ def check_tree(root, compiler):
         except UnicodeDecodeError:
             continue  # not text
         yield from check_text(name, text)
+    yield from check_switches(root)
     yield from check_public_headers(root, compiler)
 
 
@@ -94,6 +110,8 @@ SEEDS = {
     "word.md": ("this is a TO" "DO\n", "word.md:1: words:"),
     "word2.md": ("\nnot imple" "mented here\n", "word2.md:2: words:"),
     "path.md": ("see /wo" "rk/main/README\n", "path.md:1: paths:"),
+    "runtime/Env.cpp": (f'// {SPDX}\n    {{"SECTILE_A", "x"}},\n    {{"SECTILE_B", "x"}},\n', None),
+    "docs/debugging.md": ("| `SECTILE_A` | x |\n| `SECTILE_C` | x |\n", "switches: no row for SECTILE_B"),
     "ir/sectile/Good.h": (f"// {SPDX}\n#include <vector>\n", None),
     "ir/sectile/Bad.h": (f"// {SPDX}\n#include <sectile/Inner.h>\n", "public: reaches"),
     "ir/sectile/Inner.h": (f'// {SPDX}\n#include "../llvm/Fake.h"\n', "public: reaches"),
