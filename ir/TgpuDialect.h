@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file The `tgpu` dialect: layouts, buffers, copies, barriers, atoms. See TgpuOps.td.
+#pragma once
+
+#include "ir/TileDialect.h"
+#include "ir/base/Layout.h"
+
+#include "ir/TgpuDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/TgpuAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/TgpuTypes.h.inc"
+#define GET_OP_CLASSES
+#include "ir/TgpuOps.h.inc"
+
+namespace sectile::tgpu {
+
+inline constexpr llvm::StringLiteral launchAttr = "tgpu.launch"; ///< #tgpu.launch, on the function
+inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", on the function
+
+/// The layout of a distributed tile; nullopt if the type has none.
+std::optional<Layout> layoutOf(mlir::Type t);
+/// The same tile type with this layout as its encoding.
+mlir::RankedTensorType withLayout(mlir::Type t, const Layout &layout);
+
+} // namespace sectile::tgpu

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `tgpu` dialect: where and how. Thread layouts, shared buffers, copies, barriers, MMA atoms.
+#ifndef SECTILE_TGPU_DIALECT
+#define SECTILE_TGPU_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+def TgpuDialect : Dialect {
+  let name = "tgpu";
+  let cppNamespace = "::sectile::tgpu";
+  let summary = "Tile programs placed on the threads and memories of one block";
+  let description = [{
+    In `tgpu` form a tile is a builtin tensor whose encoding is a `#tgpu.layout`: which register of which lane of which
+    warp holds which coordinate. Elementwise `tile` ops stay legal on such tensors when operands and results share
+    one layout. Nothing is implicit any more: loads and stores name their bounds, reductions see identities in missing
+    lanes, data that changes threads goes through buffers with barriers around them.
+    The function carries `tgpu.launch = #tgpu.launch<warps = 8, shared_bytes = 32768>` and `tgpu.target = "sm_90a"`.
+  }];
+  let dependentDialects = ["::sectile::tileir::TileDialect"];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Tgpu_LayoutAttr : AttrDef<TgpuDialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "Thread layout of a tile: (register, lane, warp) -> coordinates";
+  let description = [{
+    Wraps `sectile::Layout` (ir/base/Layout.h), in whose text form it is written:
+    `#tgpu.layout<"...">`. Shape = core * reps.
+  }];
+  let parameters = (ins StringRefParameter<"text form of the layout">:$text);
+  let assemblyFormat = "`<` $text `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The layout itself. @pre verified.
+    ::sectile::Layout layout() const;
+    static LayoutAttr get(::mlir::MLIRContext *context, const ::sectile::Layout &layout);
+  }];
+}
+
+def Tgpu_LaunchAttr : AttrDef<TgpuDialect, "Launch"> {
+  let mnemonic = "launch";
+  let summary = "Launch geometry: warps per block and dynamic shared memory in bytes";
+  let parameters = (ins "int64_t":$warps, "int64_t":$sharedBytes);
+  let assemblyFormat = "`<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_AtomAttr : AttrDef<TgpuDialect, "Atom"> {
+  let mnemonic = "atom";
+  let summary = "One row of the MMA table, by name";
+  let parameters = (ins StringRefParameter<"row name">:$name);
+  let assemblyFormat = "`<` $name `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_BufferType : TypeDef<TgpuDialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "A tile in shared memory";
+  let description = [{
+    Row-major over `shape` with element type `elementType` (i1 takes one byte). `swizzle` = [chunk, span, shift] in elements
+    (all powers of two, or empty): the last coordinate's chunk number (coordinate / chunk) is XORed with
+    (row number / shift) mod (span / chunk), where row number = linear index of the leading coordinates; span divides
+    the last length. It spreads a column of chunks over the banks.
+    Written `!tgpu.buffer<[128, 64], bf16, [8, 64, 1]>`.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
+                        OptionalArrayRefParameter<"int64_t">:$swizzle);
+  let assemblyFormat = "`<` `[` $shape `]` `,` $elementType (`,` `[` $swizzle^ `]`)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bytes the buffer takes.
+    int64_t bytes() const;
+  }];
+}
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SECTILE_TGPU_OPS
+#define SECTILE_TGPU_OPS
+
+include "TgpuDialect.td"
+include "TileDialect.td"
+
+class TgpuOp<string mnemonic, list<Trait> traits = []> : Op<TgpuDialect, mnemonic, traits>;
+
+def Tgpu_GlobalLoadOp : TgpuOp<"global_load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "Bounded read of a tile from global memory";
+  let description = [{
+    result[c] = x[offsets + c] where lo_i <= c_axis_i < hi_i for every listed axis i, else `pad`. Axes that are not
+    listed are proved to lie inside the tensor. Each thread reads the lanes its layout gives it (without a layout: the
+    meaning alone).
+    Shape: `global_load(x: rank R, offsets: R indices, axes, lo, hi) -> [D0..D(R-1)]`.
+    - C1 (global_load_c1): one offset per axis. C2 (global_load_c2): rank R, x's element type. C3 (global_load_c3): axes are
+      distinct, ascending, in [0, R), one lo and one hi each. C4 (global_load_c4): pad has the element type.
+
+    Example: `%a = tgpu.global_load %A[%m, %k] axes [0, 1] lo[%z, %z] hi[%hm, %hk] pad 0.0 : bf16 :
+    !tile.tensor<2, bf16> -> tensor<128x64xbf16>`
+  }];
+  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, DenseI64ArrayAttr:$axes,
+                       Variadic<Index>:$lo, Variadic<Index>:$hi, TypedAttrInterface:$pad);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = [{
+    $x `[` $offsets `]` `axes` $axes `lo` `[` $lo `]` `hi` `[` $hi `]` `pad` $pad attr-dict `:` type($x) `->`
+    type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_GlobalStoreOp : TgpuOp<"global_store", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
+  let summary = "Bounded, optionally masked write of a tile to global memory";
+  let description = [{
+    x[offsets + c] = value[c] where lo_i <= c_axis_i < hi_i for every listed axis and mask[c] holds (if given). Lanes held by
+    several threads are written by one of them.
+    - C1 (global_store_c1): one offset per axis. C2 (global_store_c2): rank R, x's element type. C3 (global_store_c3): axes
+      are distinct, ascending, in [0, R), one lo and one hi each. C4 (global_store_c4): mask is i1 of value's shape and layout.
+
+    Example: `tgpu.global_store %c, %C[%m, %n] axes [0] lo[%z] hi[%h] : tensor<128x64xbf16>, !tile.tensor<2, bf16>`
+  }];
+  let arguments = (ins Tile_Shaped:$value, Arg<Tile_TensorType, "", [MemWrite]>:$x, Variadic<Index>:$offsets,
+                       DenseI64ArrayAttr:$axes, Variadic<Index>:$lo, Variadic<Index>:$hi, Optional<Tile_Shaped>:$mask);
+  let assemblyFormat = [{
+    $value `,` $x `[` $offsets `]` `axes` $axes `lo` `[` $lo `]` `hi` `[` $hi `]` (`mask` $mask^ `:` type($mask))?
+    attr-dict `:` type($value) `,` type($x)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_GlobalGatherOp : TgpuOp<"global_gather", [MemoryEffects<[MemRead]>]> {
+  let summary = "Masked read of single elements from global memory";
+  let description = [{
+    result[c] = x[i0[c], ..] where mask[c] holds, else zero. Scalars among the indices mean one coordinate for all lanes. The
+    mask includes the bounds.
+    - C1 (global_gather_c1): one index per axis. C2 (global_gather_c2): tiles have the result's shape and layout.
+  }];
+  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Tile_Tile>:$indices, Tile_Tile:$mask);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = [{
+    $x `[` $indices `]` `mask` $mask attr-dict `:` type($x) `,` `(` type($indices) `)` `,` type($mask) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_ConvertLayoutOp : TgpuOp<"convert_layout", [Pure]> {
+  let summary = "The same tile under another thread layout";
+  let description = [{
+    After LowerConversions only conversions that rename registers of one thread remain.
+    C1 (convert_layout_c1): shapes and element types agree, both have layouts.
+  }];
+  let arguments = (ins Tile_Shaped:$x);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "Reserve a buffer in shared memory";
+  let description = [{
+    `offset`, in bytes from the start of the block's shared memory, is set by PlaceMemory; buffers whose lifetimes do not
+    overlap may share it.
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Res<Tgpu_BufferType, "", [MemAlloc]>:$buffer);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+}
+
+def Tgpu_CopyOp : TgpuOp<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Registers to shared memory";
+  let description = [{
+    Each thread writes the lanes it holds; lanes held by several threads are written by one of them.
+    C1 (copy_c1): the tile has the buffer's shape and element type.
+  }];
+  let arguments = (ins Tile_Shaped:$value, Arg<Tgpu_BufferType, "", [MemWrite]>:$buffer);
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_CopyOutOp : TgpuOp<"copy_out", [MemoryEffects<[MemRead]>]> {
+  let summary = "Shared memory to registers";
+  let description = [{
+    Each thread reads the lanes its layout gives it. C1 (copy_out_c1): the tile has the buffer's shape and element type.
+  }];
+  let arguments = (ins Arg<Tgpu_BufferType, "", [MemRead]>:$buffer);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_BarrierOp : TgpuOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "All threads of the block wait for each other; shared memory written before is visible after";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_ReduceOp : TgpuOp<"reduce", [Pure]> {
+  let summary = "Fold one axis inside each warp";
+  let description = [{
+    Every warp folds the lanes of `axis` that its own registers and lanes hold (butterfly over lanes, fixed order); the
+    result has, along the axis, one coordinate per group of warps that split it: length = number of distinct warp parts
+    along the axis, 1 when no warp bit lies on it. Result element i holds the part of the i-th group.
+    argmax and argmin fold a tile of positions (index, x's shape and layout) along with the values: the greater (smaller)
+    value wins, NaN above (below) all, the smaller position among equals.
+    - C1 (reduce_c1): x has a layout. C2 (reduce_c2): the result's layout is x's collapsed along the axis, with the
+      warp bits on the axis mapped to consecutive coordinates. C3 (reduce_c3): positions are there for argmax and argmin,
+      and only there.
+  }];
+  let arguments = (ins ReduceKindAttr:$kind, Tile_Shaped:$x, Optional<Tile_Shaped>:$positions, I64Attr:$axis);
+  let results = (outs Tile_Shaped:$result, Optional<Tile_Shaped>:$resultPositions);
+  let assemblyFormat = [{
+    $kind $x (`at` $positions^ `:` type($positions))? `,` $axis attr-dict `:` type($x) `->` type($result)
+    (`,` type($resultPositions)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_MmaSyncOp : TgpuOp<"mma_sync", [Pure, AllTypesMatch<["acc", "result"]>]> {
+  let summary = "Matrix product by warp-level mma.sync atoms (PTX ISA, section mma)";
+  let description = [{
+    Operands are in the atom's fragment layouts, repeated over the tile (warpTiled of ir/base/MmaTable.h).
+    - C1 (mma_sync_c1): shapes [M, K], [K, N], [M, N]. C2 (mma_sync_c2): element types are the atom's. C3 (mma_sync_c3): M, N,
+      K are multiples of the atom's. C4 (mma_sync_c4): all have layouts.
+
+    Example: `%c = tgpu.mma_sync #tgpu.atom<"sm80_m16n8k16_f32bf16bf16f32_tn"> %a, %b, %acc : ...`
+  }];
+  let arguments = (ins Tgpu_AtomAttr:$atom, Tile_Shaped:$a, Tile_Shaped:$b, Tile_Shaped:$acc);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = "$atom $a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_MmaFmaOp : TgpuOp<"mma_fma", [AllTypesMatch<["acc", "result"]>, MemoryEffects<[MemRead]>]> {
+  let summary = "Matrix product by scalar multiply-adds, operands read from shared memory";
+  let description = [{
+    For types and shapes no MMA atom takes. result[m, n] = acc[m, n] + sum over ascending k of a[m, k] * b[k, n] with one
+    fused multiply-add per step in acc's type (f16, bf16 and fp8 operands are widened to f32 first; integers to i32).
+    - C1 (mma_fma_c1): shapes [M, K], [K, N], [M, N].
+  }];
+  let arguments = (ins Arg<Tgpu_BufferType, "", [MemRead]>:$a, Arg<Tgpu_BufferType, "", [MemRead]>:$b, Tile_Shaped:$acc);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let hasVerifier = 1;
+}
+
+#endif

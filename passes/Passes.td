@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pass with what holds before and after. The order, with reasons, is in Pipeline.cpp.
+#ifndef SECTILE_PASSES
+#define SECTILE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+class SectilePass<string flag, string cls> : Pass<flag, "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::sectile::tileir::TileDialect", "::sectile::tgpu::TgpuDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::func::FuncDialect"];
+}
+
+def ResolveTailsPass : SectilePass<"sectile-resolve-tails", "ResolveTails"> {
+  let summary = "Make missing lanes explicit";
+  let description = [{
+    Before: tile values carry implicit extents and masks. After: no tile.load, tile.store, tile.gather, tile.keep,
+    tile.fill remains; memory ops name their bounds, reductions and mma see identities in missing lanes, every value is
+    plain.
+  }];
+}
+
+def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
+  let summary = "Choose an MMA table row per tile.mma, or none";
+  let description = [{
+    Before: any tile.mma. After: each carries `tgpu.atom` when a row of the target fits types and shape; the others become
+    scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "Target row">,
+                 Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">];
+}
+
+def AssignLayoutsPass : SectilePass<"sectile-assign-layouts", "AssignLayouts"> {
+  let summary = "Give every tile a thread layout";
+  let description = [{
+    Before: plain tensors. After: every tensor type has a #tgpu.layout; where a producer's and a consumer's layouts
+    differ a tgpu.convert_layout stands between them.
+  }];
+}
+
+def LowerTileToTgpuPass : SectilePass<"sectile-lower-tile-to-tgpu", "LowerTileToTgpu"> {
+  let summary = "Reductions and products become tgpu ops";
+  let description = [{
+    Before: every tensor has a layout. After: no tile.mma, tile.reduce remains; elementwise and shape ops whose layouts need
+    only register renaming stay.
+  }];
+}
+
+def LowerConversionsPass : SectilePass<"sectile-lower-conversions", "LowerConversions"> {
+  let summary = "Conversions that move data between threads go through shared buffers";
+  let description = [{
+    Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc, copy, copy_out,
+    with a swizzle of least bank conflicts for the two layouts.
+  }];
+}
+
+def PlaceMemoryPass : SectilePass<"sectile-place-memory", "PlaceMemory"> {
+  let summary = "Offsets of shared buffers by lifetime";
+  let description = [{
+    Before: buffers without offsets. After: every buffer has one, overlapping lifetimes never share bytes; the launch
+    attribute has the total.
+  }];
+}
+
+def InsertBarriersPass : SectilePass<"sectile-insert-barriers", "InsertBarriers"> {
+  let summary = "Barriers between conflicting shared-memory accesses";
+  let description = [{
+    Before: placed buffers, no barriers. After: on every path, also around loops, two accesses to overlapping bytes of which
+    one writes have a barrier between them.
+  }];
+}
+
+def CheckResourcesPass : SectilePass<"sectile-check-resources", "CheckResources"> {
+  let summary = "Target limits as errors at the user's line";
+  let description = [{
+    Before: placed memory. After: unchanged; fails with both numbers if shared memory or threads pass the target's limits.
+  }];
+}
+
+#endif

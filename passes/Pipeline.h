@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file The way from `tile` to `tgpu`, in order. Pipeline.cpp is the table of contents: one line per pass.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+
+namespace sectile::passes {
+
+/// What the passes may choose; every field is a schedule choice a user can set by hand.
+struct Schedule {
+  int warps = 0; ///< warps per block; 0: the default rule chooses from tile sizes
+};
+
+struct PipelineOptions {
+  std::string arch = "sm_90a"; ///< a row of the targets table
+  Schedule schedule;
+};
+
+/// Appends the passes from `tile` (with argument specialisations as attributes) to final `tgpu`.
+void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
+/// Registers every pass and the pipeline `sectile-lower` for the command line tools.
+void registerAll();
+
+} // namespace sectile::passes
