@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/base/Artifact.h"
+#include <sectile/DType.h>
+#include <sectile/Error.h>
+
+#include <catch2/catch.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+using namespace sectile;
+
+namespace {
+
+const double inf = std::numeric_limits<double>::infinity();
+const double qnan = std::numeric_limits<double>::quiet_NaN();
+
+/// The value of a code, written from the format's definition, independently of the library.
+double valueOf(int exponentBits, int mantissaBits, unsigned code, bool hasInfinity, bool finiteOnly) {
+  const unsigned top = (1u << exponentBits) - 1;
+  const unsigned mantissa = code & ((1u << mantissaBits) - 1), exponent = code >> mantissaBits & top;
+  const double sign = code >> (exponentBits + mantissaBits) & 1 ? -1 : 1;
+  const int bias = (1 << (exponentBits - 1)) - 1;
+  if (finiteOnly) {
+    if (exponent == top && mantissa == (1u << mantissaBits) - 1)
+      return qnan;
+  } else if (exponent == top) {
+    return mantissa == 0 && hasInfinity ? sign * inf : qnan;
+  }
+  if (exponent == 0)
+    return sign * std::ldexp(double(mantissa), 1 - bias - mantissaBits);
+  return sign * std::ldexp(double(mantissa + (1u << mantissaBits)), int(exponent) - bias - mantissaBits);
+}
+
+struct FormatCase {
+  const char *name;
+  int exponentBits, mantissaBits;
+  bool finiteOnly, saturates;
+  unsigned codes;
+  unsigned (*fromDouble)(double);
+  unsigned (*fromFloat)(float);
+  float (*toFloat)(unsigned);
+};
+
+const FormatCase formats[] = {
+    {"f16", 5, 10, false, false, 65536, [](double v) { return unsigned(f16(v).bits); },
+     [](float v) { return unsigned(f16(v).bits); }, [](unsigned c) { return float(f16::fromBits(std::uint16_t(c))); }},
+    {"bf16", 8, 7, false, false, 65536, [](double v) { return unsigned(bf16(v).bits); },
+     [](float v) { return unsigned(bf16(v).bits); },
+     [](unsigned c) { return float(bf16::fromBits(std::uint16_t(c))); }},
+    {"e4m3", 4, 3, true, true, 256, [](double v) { return unsigned(e4m3(v).bits); },
+     [](float v) { return unsigned(e4m3(v).bits); },
+     [](unsigned c) { return float(e4m3::fromBits(std::uint8_t(c))); }},
+    {"e5m2", 5, 2, false, true, 256, [](double v) { return unsigned(e5m2(v).bits); },
+     [](float v) { return unsigned(e5m2(v).bits); },
+     [](unsigned c) { return float(e5m2::fromBits(std::uint8_t(c))); }},
+};
+
+unsigned largestFinite(const FormatCase &f) {
+  unsigned code = f.codes / 2 - 1;
+  while (!std::isfinite(valueOf(f.exponentBits, f.mantissaBits, code, true, f.finiteOnly)))
+    --code;
+  return code;
+}
+
+} // namespace
+
+TEST_CASE("every code of every small format has its exact value and comes back", "[dtype]") {
+  for (const FormatCase &f : formats) {
+    INFO(f.name);
+    int wrong = 0;
+    for (unsigned code = 0; code < f.codes; ++code) {
+      const double expected = valueOf(f.exponentBits, f.mantissaBits, code, true, f.finiteOnly);
+      const float got = f.toFloat(code);
+      if (std::isnan(expected)) {
+        wrong += !std::isnan(got) || !std::isnan(f.toFloat(f.fromFloat(got))) ||
+                 !std::isnan(f.toFloat(f.fromDouble(got)));
+        continue;
+      }
+      wrong += double(got) != expected || std::signbit(got) != std::signbit(expected);
+      const unsigned sign = code & (f.codes / 2);
+      const unsigned back = f.saturates && std::isinf(expected) ? sign | largestFinite(f) : code;
+      wrong += f.fromFloat(got) != back || f.fromDouble(expected) != back;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("ties go to even, and the least step off a tie decides", "[dtype]") {
+  for (const FormatCase &f : formats) {
+    INFO(f.name);
+    int wrong = 0;
+    const unsigned last = largestFinite(f);
+    for (unsigned code = 0; code < last; ++code) {
+      const double low = f.toFloat(code), high = f.toFloat(code + 1), middle = (low + high) / 2;
+      const unsigned even = code & 1 ? code + 1 : code;
+      for (double sign : {1.0, -1.0}) {
+        const unsigned s = sign < 0 ? f.codes / 2 : 0;
+        wrong += f.fromDouble(sign * middle) != (s | even);
+        wrong += f.fromDouble(sign * std::nextafter(middle, inf)) != (s | (code + 1));
+        wrong += f.fromDouble(sign * std::nextafter(middle, -inf)) != (s | code);
+        const float m = float(middle); // exact: middle has one bit more than the format
+        wrong += f.fromFloat(float(sign) * m) != (s | even);
+        wrong += f.fromFloat(float(sign) * std::nextafter(m, HUGE_VALF)) != (s | (code + 1));
+        wrong += f.fromFloat(float(sign) * std::nextafter(m, -HUGE_VALF)) != (s | code);
+      }
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("past the largest finite value", "[dtype]") {
+  CHECK(f16(65519.99).bits == 0x7bff);
+  CHECK(f16(65520.0).bits == 0x7c00);
+  CHECK(f16(65519.996f).bits == 0x7bff);
+  CHECK(f16(65520.0f).bits == 0x7c00);
+  CHECK(f16(-1e30).bits == 0xfc00);
+  CHECK(bf16(std::numeric_limits<float>::max()).bits == 0x7f80);
+  CHECK(bf16(1e300).bits == 0x7f80);
+  CHECK(bf16(-inf).bits == 0xff80);
+  // The smallest double and the smallest float are far below every format but bf16.
+  for (const FormatCase &f : formats) {
+    CHECK(f.fromDouble(5e-324) == 0);
+    CHECK(f.fromDouble(-5e-324) == f.codes / 2);
+    CHECK(f.fromFloat(-0.0f) == f.codes / 2);
+  }
+}
+
+TEST_CASE("double to bf16 rounds once", "[dtype]") {
+  // Rounding to float first would lose the last bit and then tie to even.
+  const double v = 1 + std::ldexp(1, -8) + std::ldexp(1, -40);
+  CHECK(bf16(v).bits == 0x3f81);
+  CHECK(bf16(float(v)).bits == 0x3f80);
+  CHECK(f16(1 + std::ldexp(1, -11) + std::ldexp(1, -40)).bits == 0x3c01);
+  CHECK(e4m3(1 + std::ldexp(1, -4) + std::ldexp(1, -40)).bits == 0x39);
+}
+
+TEST_CASE("float fast paths agree with the double path", "[dtype]") {
+  std::mt19937 random(7);
+  int wrong = 0;
+  for (int i = 0; i < 2000000; ++i) {
+    const float v = std::bit_cast<float>(std::uint32_t(random()));
+    if (std::isnan(v))
+      continue;
+    wrong += f16(v).bits != detail::f16FromDouble(v) || bf16(v).bits != detail::bf16FromDouble(v);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("P10a: fp32 to e5m2", "[dtype]") {
+  for (float s : {1.0f, -1.0f}) {
+    const unsigned sign = s < 0 ? 0x80 : 0;
+    CHECK(e5m2(s * 0.3f).bits == (sign | 0x35));
+    CHECK(float(e5m2(s * 0.3f)) == s * 0.3125f);
+    CHECK(float(e5m2(s * 61439.0f)) == s * 57344.0f);
+    CHECK(float(e5m2(s * 61440.0f)) == s * 57344.0f);
+    CHECK(float(e5m2(s * 1e6f)) == s * 57344.0f);
+    CHECK(float(e5m2(s * HUGE_VALF)) == s * 57344.0f);
+    CHECK(std::isnan(float(e5m2(s * float(qnan)))));
+  }
+}
+
+TEST_CASE("P10b: fp32 to e4m3", "[dtype]") {
+  for (float s : {1.0f, -1.0f}) {
+    const unsigned sign = s < 0 ? 0x80 : 0;
+    CHECK(e4m3(s * 0.3f).bits == (sign | 0x2a));
+    CHECK(float(e4m3(s * 448.0f)) == s * 448.0f);
+    CHECK(float(e4m3(s * 464.0f)) == s * 448.0f);
+    CHECK(float(e4m3(s * 465.0f)) == s * 448.0f);
+    CHECK(float(e4m3(s * HUGE_VALF)) == s * 448.0f);
+    CHECK(std::isnan(float(e4m3(s * float(qnan)))));
+  }
+}
+
+TEST_CASE("P10c: fp8 to wider floats keeps value and class", "[dtype]") {
+  for (unsigned code = 0; code < 256; ++code) {
+    const float a = float(e4m3::fromBits(std::uint8_t(code))), b = float(e5m2::fromBits(std::uint8_t(code)));
+    REQUIRE(std::isnan(a) == ((code & 0x7f) == 0x7f));
+    REQUIRE(std::isinf(b) == ((code & 0x7f) == 0x7c));
+    REQUIRE(std::isnan(b) == ((code & 0x7f) > 0x7c));
+    for (float v : {a, b}) {
+      const float viaBf16 = bf16(v), viaF16 = f16(v);
+      if (std::isnan(v)) {
+        REQUIRE(std::isnan(viaBf16));
+        REQUIRE(std::isnan(viaF16));
+      } else {
+        REQUIRE(viaBf16 == v);
+        REQUIRE(viaF16 == v);
+      }
+    }
+  }
+}
+
+TEST_CASE("names and sizes", "[dtype]") {
+  for (int i = 0; i < numDTypes; ++i) {
+    DType t = DType(i), back = DType::u64;
+    CHECK(parseDType(name(t), back));
+    CHECK(back == t);
+  }
+  DType t = DType::i16;
+  CHECK_FALSE(parseDType("float32", t));
+  CHECK_FALSE(parseDType("", t));
+  CHECK(t == DType::i16);
+  CHECK(name(DType::boolean) == "bool");
+  CHECK(byteSize(DType::index) == 8);
+  CHECK(byteSize(DType::e4m3) == 1);
+  CHECK(byteSize(DType::bf16) == 2);
+}
+
+TEST_CASE("errors read as documented", "[error]") {
+  UserError e({SourceLoc("matmul.cpp", 41, 10), "matmul", "mma", "K of a (64) differs from K of b (32)", "mma_c1",
+               "load b as [64, N]"});
+  CHECK(std::string(e.what()) == "matmul.cpp:41:10: mma: K of a (64) differs from K of b (32) [mma_c1]; load b as "
+                                 "[64, N] (in kernel matmul)");
+  CHECK(e.rule() == "mma_c1");
+  CHECK(e.loc().line == 41);
+  CHECK(std::string(UserError({{}, "", "", "no device", "", ""}).what()) == "no device");
+  CHECK(std::string(UserError({SourceLoc("src/a.cpp", 3, 0), "", "load", "bad", "", ""}).what()) ==
+        "src/a.cpp:3: load: bad");
+  InternalError bug("op left over", "/tmp/repro.mlir");
+  CHECK(bug.reproducer() == "/tmp/repro.mlir");
+  CHECK(std::string(bug.what()).find("op left over") != std::string::npos);
+  CHECK(std::string(bug.what()).find("/tmp/repro.mlir") != std::string::npos);
+}
+
+TEST_CASE("specialisation keeps what may be assumed", "[artifact]") {
+  KernelArg arg;
+  arg.rank = 3;
+  arg.data = reinterpret_cast<void *>(std::uintptr_t(0x1008));
+  arg.dims = {7, 24, 64};
+  arg.strides = {24 * 64, 64, 1};
+  ArgSpec s = specialise(arg);
+  CHECK(s.alignBytes == 8);
+  CHECK(s.unitStrideAxis == 2);
+  CHECK(s.dimDiv == std::array<std::uint8_t, maxRank>{1, 8, 16, 1, 1});
+  CHECK(s.strideDiv == std::array<std::uint8_t, maxRank>{16, 16, 1, 1, 1});
+
+  arg.data = reinterpret_cast<void *>(std::uintptr_t(0x1000));
+  CHECK(specialise(arg).alignBytes == 16);
+  arg.data = reinterpret_cast<void *>(std::uintptr_t(0x1001));
+  CHECK(specialise(arg).alignBytes == 1);
+
+  // A column vector: the axis of one element counts for the unit stride only if no other qualifies.
+  arg.rank = 2;
+  arg.dims = {128, 1};
+  arg.strides = {1, 1};
+  CHECK(specialise(arg).unitStrideAxis == 0);
+  CHECK(specialise(arg).strideDiv[1] == 16);
+  arg.strides = {3, 1};
+  CHECK(specialise(arg).unitStrideAxis == 1);
+  arg.strides = {3, 5};
+  CHECK(specialise(arg).unitStrideAxis == -1);
+  arg.dims = {128, 4};
+  arg.strides = {1, 128};
+  CHECK(specialise(arg).unitStrideAxis == 0);
+
+  // Broadcast, reversed and empty views.
+  arg.dims = {0, 10};
+  arg.strides = {0, -4};
+  s = specialise(arg);
+  CHECK(s.dimDiv[0] == 16);
+  CHECK(s.strideDiv[0] == 16);
+  CHECK(s.strideDiv[1] == 4);
+  CHECK(s.dimDiv[1] == 2);
+
+  KernelArg scalar;
+  CHECK(specialise(scalar) == specialise(scalar));
+  CHECK(specialise(scalar).unitStrideAxis == -1);
+}
