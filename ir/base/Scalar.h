@@ -199,9 +199,9 @@ template <FloatElement T> T quietNan() {
   else
     return std::numeric_limits<T>::quiet_NaN();
 }
-/// The type in which +, -, *, /, sqrt are computed before the one rounding to T: f32 has more than twice the
-/// precision of the small formats, so the rounding to it does no harm (Figueroa 1995).
-template <class T> using Wide = std::conditional_t<SmallFloat<T>, float, T>;
+/// The type in which +, -, *, /, sqrt are computed before the one rounding to T. Double has more than twice the
+/// precision of the small formats (Figueroa 1995) and reaches far below them, so the rounding to it does no harm.
+template <class T> using Wide = std::conditional_t<SmallFloat<T>, double, T>;
 
 // --- one name per operation, for every type it exists for -----------------------------------------------------------
 
