@@ -38,7 +38,7 @@ enum class Feature : std::uint8_t {
 inline constexpr int numFeatures = int(Feature::reduxF32) + 1;
 SECTILE_API std::string_view name(Feature f);
 
-/// Published dense peaks in TFLOPS (TOPS for int8) of the flagship with f32 (s32) accumulation; 0: no tensor path.
+/// Published dense peaks in TFLOPS (TOPS for int8) of the flagship with f32 (s32) accumulation; 0: no figure.
 struct PeakTflops {
   double f64, f32, tf32, f16, fp8, fp4, int8;
 };
