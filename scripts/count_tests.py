@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns CTest's results into one closing line, `N passed, N failed[, N skipped]`.
 
-One CTest entry may be a whole test program. Where its output ends in a summary of its own (Catch2, lit), the cases of
-that summary are counted; otherwise the entry counts as one. An entry that CTest listed but never reported (time ran
-out, CTest died) or could not start counts as failed. A test says that it was not able to run here either by CTest's
-SKIP_RETURN_CODE or by a line `SKIPPED: reason`; each such line moves one case from passed to skipped.
+One CTest entry may be a whole test program. Where its output ends in a summary of its own (Catch2, lit, unittest), the
+cases of that summary are counted; otherwise the entry counts as one. An entry that CTest listed but never reported
+(time ran out, CTest died) or that could not start counts as failed. A test says that it cannot run here either by
+CTest's SKIP_RETURN_CODE or by a line `SKIPPED: reason`; each such line moves one case from passed to skipped.
 
 Exit status: 0 if at least one test passed and none failed, 1 otherwise.
 """
@@ -72,16 +72,33 @@ def count_catch(output):
     return Count(passed=passed, failed=total - passed)
 
 
+def count_unittest(output):
+    """Python's unittest ends with `Ran 3 tests in 0.1s` and `OK (skipped=1)` or `FAILED (failures=1, errors=1)`."""
+    ran = re.findall(r"^Ran (\d+) tests? in ", output, re.M)
+    verdict = re.findall(r"^(?:OK|FAILED)(?: \(([^)]*)\))?$", output, re.M)
+    if not ran or not verdict:
+        return None
+    numbers = dict(part.strip().split("=") for part in verdict[-1].split(",") if part.strip())
+    failed = sum(int(numbers.get(kind, 0)) for kind in ("failures", "errors", "unexpected successes"))
+    skipped = int(numbers.get("skipped", 0))
+    return Count(passed=int(ran[-1]) - failed - skipped, failed=failed, skipped=skipped)
+
+
+def count_output(output):
+    """The cases that a test program's own summary reports, or None where it has none."""
+    return count_lit(output) or count_catch(output) or count_unittest(output)
+
+
 def count_case(case):
     """One `testcase` element of CTest's JUnit file."""
     output = "".join(element.text or "" for element in case.findall("system-out"))
     status = case.get("status")
     if status == "run":
-        count = count_lit(output) or count_catch(output) or Count(passed=1)
+        count = count_output(output) or Count(passed=1)
         if count.failed:
             raise SystemExit(f"count_tests: {case.get('name')} reports failures, yet its exit status was 0")
     elif status == "fail":
-        count = count_lit(output) or count_catch(output) or Count(failed=1)
+        count = count_output(output) or Count(failed=1)
         # A program may die after, or outside, the cases that it counted.
         count.failed = max(count.failed, 1)
     elif status == "disabled":

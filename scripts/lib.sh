@@ -6,6 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps="$root/.deps"
 buildDir=${SECTILE_BUILD_DIR:-$root/build}
 preset=${SECTILE_PRESET:-dev}
+defaultCuda=/usr/local/cuda
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -43,7 +44,7 @@ findPtxas() {
   local candidate
   [ "${SECTILE_PTXAS:-}" != none ] || return 1
   for candidate in "${SECTILE_PTXAS:-}" "$(command -v ptxas 2>/dev/null || true)" \
-    "${CUDA_HOME:+$CUDA_HOME/bin/ptxas}" /usr/local/cuda/bin/ptxas "$deps/ptxas/bin/ptxas"; do
+    "${CUDA_HOME:+$CUDA_HOME/bin/ptxas}" "$defaultCuda/bin/ptxas" "$deps/ptxas/bin/ptxas"; do
     if [ -n "$candidate" ] && [ -x "$candidate" ]; then
       echo "$candidate"
       return 0

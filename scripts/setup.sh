@@ -157,5 +157,8 @@ setUpPtxas() {
   fi
 }
 
-setUpPackages
-setUpPtxas
+# Sourcing this file defines its functions alone; the tests of the scripts do that.
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  setUpPackages
+  setUpPtxas
+fi

@@ -33,14 +33,14 @@ PRIVATE_HEADER = re.compile(r"(?:^|/)(?:mlir|mlir-c|llvm|llvm-c)/|(?:^|/)(?:cuda
 
 
 def tracked_files(root):
-    """Files of the repository: what git tracks or would track, or every file when there is no git."""
-    listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, check=False)
-    if listed.returncode == 0:
-        names = [name for name in listed.stdout.decode().split("\0") if name]
-    else:
+    """Files of the repository: what git tracks or would track, or without git every file outside build folders."""
+    try:
+        listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                                capture_output=True, check=True).stdout
+        names = [name for name in listed.decode().split("\0") if name]
+    except (FileNotFoundError, subprocess.CalledProcessError):
         names = [file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()]
-        names = [name for name in names if not re.match(r"build|\.deps/", name)]
+        names = [name for name in names if not re.match(r"build|\.(deps|git|cache|venv)/|.*__pycache__/", name)]
     return sorted({name for name in names if (root / name).is_file()})
 
 
