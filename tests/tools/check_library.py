@@ -52,7 +52,7 @@ def self_test():
     # The string's clean-up is what needs libgcc_s.
     throwing = ('#include <string>\n__attribute__((visibility("hidden"))) void g(std::string &);\n'
                 'namespace sectile { __attribute__((visibility("default"))) int f(int i) { std::string s; g(s); return i; } }\n'
-                "void g(std::string &s) { throw s; }\n")
+                "void g(std::string &s) { throw int(s.size()); }\n")
     seeds = [(throwing, [], None),
              (throwing + "extern \"C\" int leaked() { return 1; }\n", [], "exports: leaked"),
              (throwing + "namespace llvm { int g() { return 1; } }\n", [], "exports: llvm::g()"),
