@@ -242,8 +242,7 @@ std::vector<std::string> candidates() {
     paths.push_back(env().cudaHome + "/bin/ptxas");
   paths.push_back("/usr/local/cuda/bin/ptxas");
 #ifdef SECTILE_DEPS_DIR
-  paths.push_back(SECTILE_DEPS_DIR "/ptxas");
-  paths.push_back(SECTILE_DEPS_DIR "/bin/ptxas");
+  paths.push_back(SECTILE_DEPS_DIR "/ptxas/bin/ptxas"); // where scripts/setup.sh puts it
 #endif
   return paths;
 }
