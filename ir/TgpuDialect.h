@@ -5,6 +5,8 @@
 #include "ir/TileDialect.h"
 #include "ir/base/Layout.h"
 
+#include "mlir/IR/TensorEncoding.h"
+
 #include "ir/TgpuDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/TgpuAttrs.h.inc"
@@ -22,5 +24,8 @@ inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", 
 std::optional<Layout> layoutOf(mlir::Type t);
 /// The same tile type with this layout as its encoding.
 mlir::RankedTensorType withLayout(mlir::Type t, const Layout &layout);
+/// The layout of the result of `tgpu.reduce`: `x` collapsed along the axis, with the warp bits that lie on it mapped to
+/// consecutive coordinates (as many coordinates as warps hold distinct parts of the axis).
+Layout reducedLayout(const Layout &x, int axis);
 
 } // namespace sectile::tgpu

@@ -6,6 +6,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 
@@ -25,12 +26,14 @@ def TgpuDialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
-def Tgpu_LayoutAttr : AttrDef<TgpuDialect, "Layout"> {
+def Tgpu_LayoutAttr : AttrDef<TgpuDialect, "Layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let mnemonic = "layout";
   let summary = "Thread layout of a tile: (register, lane, warp) -> coordinates";
   let description = [{
     Wraps `sectile::Layout` (ir/base/Layout.h), in whose text form it is written:
     `#tgpu.layout<"...">`. Shape = core * reps.
+    C1 (layout_c1): the text is that of a layout, in normal form, so equal layouts are equal attributes. C2 (layout_c2):
+    as an encoding its shape is the tile's.
   }];
   let parameters = (ins StringRefParameter<"text form of the layout">:$text);
   let assemblyFormat = "`<` $text `>`";
@@ -45,6 +48,7 @@ def Tgpu_LayoutAttr : AttrDef<TgpuDialect, "Layout"> {
 def Tgpu_LaunchAttr : AttrDef<TgpuDialect, "Launch"> {
   let mnemonic = "launch";
   let summary = "Launch geometry: warps per block and dynamic shared memory in bytes";
+  let description = "C1 (launch_c1): warps is a power of two up to 32. C2 (launch_c2): shared_bytes is not negative.";
   let parameters = (ins "int64_t":$warps, "int64_t":$sharedBytes);
   let assemblyFormat = "`<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes `>`";
   let genVerifyDecl = 1;
@@ -53,6 +57,7 @@ def Tgpu_LaunchAttr : AttrDef<TgpuDialect, "Launch"> {
 def Tgpu_AtomAttr : AttrDef<TgpuDialect, "Atom"> {
   let mnemonic = "atom";
   let summary = "One row of the MMA table, by name";
+  let description = "C1 (atom_c1): the table (ir/base/MmaTable.cpp) has a row of that name.";
   let parameters = (ins StringRefParameter<"row name">:$name);
   let assemblyFormat = "`<` $name `>`";
   let genVerifyDecl = 1;
@@ -66,6 +71,9 @@ def Tgpu_BufferType : TypeDef<TgpuDialect, "Buffer"> {
     (all powers of two, or empty): the last coordinate's chunk number (coordinate / chunk) is XORed with
     (row number / shift) mod (span / chunk), where row number = linear index of the leading coordinates; span divides
     the last length. It spreads a column of chunks over the banks.
+    - C1 (buffer_c1): rank is at least 1, every length at least 1, the element type one of the language. C2 (buffer_c2):
+      swizzle is empty or three powers of two, chunk divides span, span divides the last length.
+
     Written `!tgpu.buffer<[128, 64], bf16, [8, 64, 1]>`.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,

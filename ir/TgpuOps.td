@@ -135,7 +135,7 @@ def Tgpu_ReduceOp : TgpuOp<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_MmaSyncOp : TgpuOp<"mma_sync", [Pure, AllTypesMatch<["acc", "result"]>]> {
+def Tgpu_MmaSyncOp : TgpuOp<"mma_sync", [Pure, OneType<["acc", "result"]>]> {
   let summary = "Matrix product by warp-level mma.sync atoms (PTX ISA, section mma)";
   let description = [{
     Operands are in the atom's fragment layouts, repeated over the tile (warpTiled of ir/base/MmaTable.h).
@@ -150,7 +150,7 @@ def Tgpu_MmaSyncOp : TgpuOp<"mma_sync", [Pure, AllTypesMatch<["acc", "result"]>]
   let hasVerifier = 1;
 }
 
-def Tgpu_MmaFmaOp : TgpuOp<"mma_fma", [AllTypesMatch<["acc", "result"]>, MemoryEffects<[MemRead]>]> {
+def Tgpu_MmaFmaOp : TgpuOp<"mma_fma", [OneType<["acc", "result"]>, MemoryEffects<[MemRead]>]> {
   let summary = "Matrix product by scalar multiply-adds, operands read from shared memory";
   let description = [{
     For types and shapes no MMA atom takes. result[m, n] = acc[m, n] + sum over ascending k of a[m, k] * b[k, n] with one

@@ -24,6 +24,9 @@
 
 namespace sectile::tileir {
 
+/// Most axes of a tile and of a tensor view.
+inline constexpr int64_t maxTileRank = 5;
+
 /// Names of function and argument attributes.
 inline constexpr llvm::StringLiteral kernelAttr = "tile.kernel";         ///< unit, on the function
 inline constexpr llvm::StringLiteral readOnlyAttr = "tile.readonly";     ///< unit, on a tensor argument
@@ -36,6 +39,8 @@ inline constexpr llvm::StringLiteral unitStrideAttr = "tile.unit_stride"; ///< i
 mlir::Type elementType(mlir::MLIRContext *context, DType dtype);
 /// The DType of an element type; nullopt for a type the language does not have.
 std::optional<DType> dtypeOfType(mlir::Type elementType);
+/// True for a ranked tensor of static shape, rank 1 to maxTileRank, lengths >= 1, and an element type of the language.
+bool isTile(mlir::Type t);
 /// Element type of a tile, or the type itself for a scalar.
 inline mlir::Type elementOf(mlir::Type t) {
   if (auto s = llvm::dyn_cast<mlir::RankedTensorType>(t))

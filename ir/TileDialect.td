@@ -33,14 +33,24 @@ def TileDialect : Dialect {
 def Tile_TensorType : TypeDef<TileDialect, "Tensor"> {
   let mnemonic = "tensor";
   let summary = "View of a tensor in global memory: element type, rank; dims and strides at run time, in elements";
+  let description = "C1 (tensor_c1): rank is 1 to 5. C2 (tensor_c2): the element type is one of the language.";
   let parameters = (ins "int64_t":$rank, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rank `,` $elementType `>`";
   let genVerifyDecl = 1;
 }
 
-def Tile_Scalar : AnyTypeOf<[AnyFloat, AnyInteger, Index], "scalar">;
-def Tile_Tile : AnyTypeOf<[AnyStaticShapeTensor, AnyFloat, AnyInteger, Index], "tile or scalar">;
-def Tile_Shaped : AnyTypeOf<[AnyStaticShapeTensor], "tile of rank 1 or more">;
+def Tile_Scalar : Type<CPred<"::sectile::tileir::dtypeOfType($_self).has_value()">, "scalar">;
+def Tile_Shaped : Type<CPred<"::sectile::tileir::isTile($_self)">,
+                       "tile of rank 1 to 5 with lengths of 1 or more and an element type of the language">;
+def Tile_Tile : Type<Or<[Tile_Scalar.predicate, Tile_Shaped.predicate]>, "tile or scalar">;
+/// Rules on its shape are the op's own.
+def Tile_Loaded : Type<AnyStaticShapeTensor.predicate, "tile">;
+
+/// Types that are one in valid IR, so only one is written. Unlike AllTypesMatch it leaves the check to the op's verifier,
+/// which names the rule and both types.
+class OneType<list<string> names> : AllTypesMatch<names> {
+  let predicate = CPred<"true">;
+}
 
 class TileEnum<string cname, list<string> names> : I32EnumAttr<cname, "",
     !foreach(i, !range(0, !size(names)), I32EnumAttrCase<"k_" # names[i], i, names[i]>)> {

@@ -41,7 +41,7 @@ def Tile_DimOp : TileOp<"dim", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_SliceOp : TileOp<"slice", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Tile_SliceOp : TileOp<"slice", [Pure, OneType<["x", "result"]>]> {
   let summary = "The sub-tensor of coordinates lo <= i < hi of one axis";
   let description = [{
     A view of the same memory whose axis starts at `lo` and has length hi - lo, both clamped to [0, dim] (hi < lo
@@ -56,7 +56,7 @@ def Tile_SliceOp : TileOp<"slice", [Pure, AllTypesMatch<["x", "result"]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_ConstantOp : TileOp<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>]> {
+def Tile_ConstantOp : TileOp<"constant", [Pure, ConstantLike, OneType<["value", "result"]>]> {
   let summary = "A scalar, or a tile with one value in every lane";
   let description = [{
     Shape: `constant(value) -> scalar | [D0..]`, the type of `value`, which is an integer or float attribute or a
@@ -84,7 +84,7 @@ def Tile_LoadOp : TileOp<"load", [MemoryEffects<[MemRead]>]> {
     Example: `%a = tile.load %A[%m, %k] : !tile.tensor<2, bf16> -> tensor<128x64xbf16>`
   }];
   let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets);
-  let results = (outs Tile_Shaped:$result);
+  let results = (outs Tile_Loaded:$result);
   let assemblyFormat = "$x `[` $offsets `]` attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -122,7 +122,7 @@ def Tile_GatherOp : TileOp<"gather", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_KeepOp : TileOp<"keep", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Tile_KeepOp : TileOp<"keep", [Pure, OneType<["x", "result"]>]> {
   let summary = "Keep the lanes where the mask holds; the others do not exist";
   let description = [{
     result = x, with the mask of x and `mask` (missing lanes of `mask` count as false).
@@ -131,13 +131,13 @@ def Tile_KeepOp : TileOp<"keep", [Pure, AllTypesMatch<["x", "result"]>]> {
 
     Example: `%y = tile.keep %m, %x : tensor<64xi1>, tensor<64xf32>`
   }];
-  let arguments = (ins Tile_Shaped:$mask, Tile_Shaped:$x);
-  let results = (outs Tile_Shaped:$result);
+  let arguments = (ins Tile_Tile:$mask, Tile_Tile:$x);
+  let results = (outs Tile_Tile:$result);
   let assemblyFormat = "$mask `,` $x attr-dict `:` type($mask) `,` type($x)";
   let hasVerifier = 1;
 }
 
-def Tile_FillOp : TileOp<"fill", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Tile_FillOp : TileOp<"fill", [Pure, OneType<["x", "result"]>]> {
   let summary = "Give missing lanes a value; afterwards all lanes exist";
   let description = [{
     result[c] = x[c] where lane c exists, else value. Shape: `fill(x: [D0..], value: scalar) -> [D0..]`.
@@ -172,12 +172,13 @@ def Tile_UnaryOp : TileOp<"unary", [Pure]> {
   let hasFolder = 1;
 }
 
-def Tile_BinaryOp : TileOp<"binary", [Pure, AllTypesMatch<["a", "b", "result"]>]> {
+def Tile_BinaryOp : TileOp<"binary", [Pure, OneType<["a", "b", "result"]>]> {
   let summary = "Elementwise function of two tiles";
   let description = [{
     result[c] = fn(a[c], b[c]). Floats of 8 and 16 bits compute in f32 and round once to nearest even. Integers wrap
     modulo 2^bits; div and rem truncate toward zero (x / 0 = 0, x rem 0 = x, min / -1 = min), floordiv and floormod
-    round down; a = (a fn b) * b + (a mod b) for both pairs. max and min propagate NaN (and -0 < +0); maxnum and
+    round down; a = (a fn b) * b + (a mod b) for both pairs. floats: add, sub, mul, div, max, min, maxnum, minnum, pow;
+    integers and index: all but maxnum, minnum and pow. max and min propagate NaN (and -0 < +0); maxnum and
     minnum return the other operand. shl, shr: a shift outside [0, bits) gives 0, or the sign for shr of a negative
     signed value; shr is arithmetic on signed types. bitand, bitor, bitxor: integers and i1. max and min on i1: or, and.
     Shape: `binary(a: [D0..], b: [D0..]) -> [D0..]`.
@@ -192,7 +193,7 @@ def Tile_BinaryOp : TileOp<"binary", [Pure, AllTypesMatch<["a", "b", "result"]>]
   let hasFolder = 1;
 }
 
-def Tile_CompareOp : TileOp<"compare", [Pure, AllTypesMatch<["a", "b"]>]> {
+def Tile_CompareOp : TileOp<"compare", [Pure, OneType<["a", "b"]>]> {
   let summary = "Elementwise comparison";
   let description = [{
     result[c] = a[c] pred b[c]. Floats: IEEE (any comparison with NaN is false, ne is true). i1: false < true.
@@ -209,7 +210,7 @@ def Tile_CompareOp : TileOp<"compare", [Pure, AllTypesMatch<["a", "b"]>]> {
   let hasFolder = 1;
 }
 
-def Tile_SelectOp : TileOp<"select", [Pure, AllTypesMatch<["a", "b", "result"]>]> {
+def Tile_SelectOp : TileOp<"select", [Pure, OneType<["a", "b", "result"]>]> {
   let summary = "Elementwise choice";
   let description = [{
     result[c] = cond[c] ? a[c] : b[c]. Lanes exist where all three exist.
@@ -343,7 +344,7 @@ def Tile_ReduceOp : TileOp<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_MmaOp : TileOp<"mma", [Pure, AllTypesMatch<["acc", "result"]>]> {
+def Tile_MmaOp : TileOp<"mma", [Pure, OneType<["acc", "result"]>]> {
   let summary = "Matrix product with accumulation";
   let description = [{
     result[m, n] = acc[m, n] + sum over k of a[m, k] * b[k, n]. Products are exact; sums are in acc's type (f16

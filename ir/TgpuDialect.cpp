@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Attributes and types of the `tgpu` dialect.
+#include "ir/TgpuDialect.h"
+#include "ir/base/MmaTable.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+#include "ir/TgpuDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/TgpuAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/TgpuTypes.cpp.inc"
+
+namespace sectile::tgpu {
+
+void TgpuDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/TgpuAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/TgpuTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/TgpuOps.cpp.inc"
+      >();
+}
+
+LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::StringRef text) {
+  std::string whyNot;
+  auto layout = Layout::parse(std::string_view(text), &whyNot);
+  if (!layout)
+    return emitError() << "\"" << text << "\" is no layout: " << whyNot << " [layout_c1]";
+  if (std::string normal = layout->toString(); normal != text)
+    return emitError() << "\"" << text << "\" is not in normal form [layout_c1]; write \"" << normal << "\"";
+  return success();
+}
+
+LogicalResult LayoutAttr::verifyEncoding(llvm::ArrayRef<int64_t> shape, Type elementType,
+                                         llvm::function_ref<InFlightDiagnostic()> emitError) const {
+  auto own = layout().shape();
+  if (llvm::equal(own, shape))
+    return success();
+  auto diagnostic = emitError() << "shape [";
+  llvm::interleaveComma(own, diagnostic);
+  diagnostic << "] of the layout differs from shape [";
+  llvm::interleaveComma(shape, diagnostic);
+  return diagnostic << "] of the tile [layout_c2]";
+}
+
+Layout LayoutAttr::layout() const { return *Layout::parse(std::string_view(getText())); }
+
+LayoutAttr LayoutAttr::get(MLIRContext *context, const Layout &layout) { return get(context, layout.toString()); }
+
+LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t warps, int64_t sharedBytes) {
+  if (warps < 1 || warps > 32 || !llvm::isPowerOf2_64(uint64_t(warps)))
+    return emitError() << warps << " warps per block [launch_c1]; use a power of two from 1 to 32";
+  if (sharedBytes < 0)
+    return emitError() << sharedBytes << " bytes of shared memory [launch_c2]; give 0 or more";
+  return success();
+}
+
+LogicalResult AtomAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::StringRef name) {
+  if (findMma(std::string_view(name)))
+    return success();
+  return emitError() << "the table of MMA instructions has no row \"" << name << "\" [atom_c1]";
+}
+
+LogicalResult BufferType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::ArrayRef<int64_t> shape,
+                                 Type elementType, llvm::ArrayRef<int64_t> swizzle) {
+  if (shape.empty() || llvm::any_of(shape, [](int64_t length) { return length < 1; }))
+    return emitError() << "a buffer has at least one axis and lengths of 1 or more [buffer_c1]";
+  if (!tileir::dtypeOfType(elementType))
+    return emitError() << "the language has no element type " << elementType << " [buffer_c1]";
+  if (swizzle.empty())
+    return success();
+  auto isPowerOfTwo = [](int64_t v) { return v > 0 && llvm::isPowerOf2_64(uint64_t(v)); };
+  if (swizzle.size() != 3 || !llvm::all_of(swizzle, isPowerOfTwo))
+    return emitError() << "a swizzle is [chunk, span, shift], all powers of two [buffer_c2]";
+  if (swizzle[0] > swizzle[1] || shape.back() % swizzle[1] != 0)
+    return emitError() << "chunk " << swizzle[0] << " must divide span " << swizzle[1]
+                       << ", and span the last length " << shape.back() << " [buffer_c2]";
+  return success();
+}
+
+int64_t BufferType::bytes() const {
+  int64_t elements = 1;
+  for (int64_t length : getShape())
+    elements *= length;
+  return elements * int64_t(byteSize(*tileir::dtypeOfType(getElementType())));
+}
+
+std::optional<Layout> layoutOf(Type t) {
+  if (auto tile = dyn_cast<RankedTensorType>(t))
+    if (auto attr = dyn_cast_if_present<LayoutAttr>(tile.getEncoding()))
+      return attr.layout();
+  return std::nullopt;
+}
+
+RankedTensorType withLayout(Type t, const Layout &layout) {
+  auto tile = cast<RankedTensorType>(t);
+  return RankedTensorType::get(tile.getShape(), tile.getElementType(), LayoutAttr::get(t.getContext(), layout));
+}
+
+Layout reducedLayout(const Layout &x, int axis) {
+  Layout collapsed = x.collapse(axis);
+  std::vector<Coords> warps = collapsed.warp();
+  // Elimination over F2: warp bits whose coordinates on the axis depend on earlier ones name no new part.
+  struct Pivot {
+    std::uint32_t onAxis, part;
+  };
+  std::vector<Pivot> pivots;
+  int parts = 0;
+  for (std::size_t bit = 0; bit < warps.size(); ++bit) {
+    std::uint32_t onAxis = std::uint32_t(x.warp()[bit][axis]), part = 0;
+    for (const Pivot &pivot : pivots)
+      if ((onAxis ^ pivot.onAxis) < onAxis) {
+        onAxis ^= pivot.onAxis;
+        part ^= pivot.part;
+      }
+    if (onAxis) {
+      pivots.push_back({onAxis, part ^ (1u << parts)});
+      llvm::sort(pivots, [](const Pivot &a, const Pivot &b) { return a.onAxis > b.onAxis; });
+      part = 1u << parts++;
+    }
+    warps[bit][axis] = std::int32_t(part);
+  }
+  Coords core = collapsed.core();
+  core[axis] = 1 << parts;
+  return Layout(collapsed.rank(), core, collapsed.reps(), collapsed.reg(), collapsed.lane(), std::move(warps));
+}
+
+} // namespace sectile::tgpu

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Verifiers of the `tgpu` ops.
+#include "ir/TgpuDialect.h"
+#include "ir/base/MmaTable.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/TgpuOps.cpp.inc"
+
+namespace sectile::tgpu {
+namespace {
+
+using tileir::describe;
+using tileir::dtypeOfType;
+using tileir::elementOf;
+using tileir::shapeOf;
+using tileir::TensorType;
+
+InFlightDiagnostic broken(Operation *op, llvm::StringRef rule, const llvm::Twine &message,
+                          const llvm::Twine &wayOut = "") {
+  std::string advice = wayOut.str();
+  return op->emitOpError() << message << " [" << rule << "]" << (advice.empty() ? "" : "; ") << advice;
+}
+
+Attribute encodingOf(Type t) {
+  auto tile = dyn_cast<RankedTensorType>(t);
+  return tile ? tile.getEncoding() : Attribute();
+}
+
+/// Same shape and layout; element types may differ.
+bool liesAs(Type a, Type b) { return shapeOf(a) == shapeOf(b) && encodingOf(a) == encodingOf(b); }
+
+std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "[";
+  llvm::interleaveComma(shape, stream);
+  stream << "]";
+  return text;
+}
+
+std::string describe(BufferType buffer) {
+  return describe(buffer.getElementType()) + " " + shapeText(buffer.getShape());
+}
+
+/// C1 to C3 of both bounded accesses: one offset per axis, the tile fits, the bounds are well formed.
+LogicalResult verifyAccess(Operation *op, llvm::StringRef name, TensorType x, size_t numOffsets, Type tile,
+                           llvm::ArrayRef<int64_t> axes, size_t numLo, size_t numHi) {
+  std::string c1 = (name + "_c1").str(), c2 = (name + "_c2").str(), c3 = (name + "_c3").str();
+  int64_t rank = x.getRank();
+  if (int64_t(numOffsets) != rank)
+    return broken(op, c1, llvm::Twine(numOffsets) + " offsets for a tensor of rank " + llvm::Twine(rank));
+  if (int64_t(shapeOf(tile).size()) != rank || elementOf(tile) != x.getElementType())
+    return broken(op, c2, "the tile is " + describe(tile) + ", the tensor is " + describe(x));
+  for (auto [i, axis] : llvm::enumerate(axes))
+    if (axis < 0 || axis >= rank || (i && axis <= axes[i - 1]))
+      return broken(op, c3, "axes " + shapeText(axes) + " of a tensor of rank " + llvm::Twine(rank),
+                    "name axes of the tensor in ascending order, each once");
+  if (numLo != axes.size() || numHi != axes.size())
+    return broken(op, c3, llvm::Twine(axes.size()) + " axes with " + llvm::Twine(numLo) + " lower and " +
+                              llvm::Twine(numHi) + " upper bounds",
+                  "give one lower and one upper bound per axis");
+  return success();
+}
+
+/// The shapes of a product, [M, K] times [K, N] into [M, N].
+LogicalResult verifyProduct(Operation *op, llvm::StringRef rule, llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b,
+                            llvm::ArrayRef<int64_t> acc) {
+  if (a.size() == 2 && b.size() == 2 && acc.size() == 2 && a[1] == b[0] && acc[0] == a[0] && acc[1] == b[1])
+    return success();
+  return broken(op, rule, "shapes " + shapeText(a) + ", " + shapeText(b) + " and " + shapeText(acc) +
+                              " are no [M, K], [K, N] and [M, N]");
+}
+
+/// A tile that goes to or comes from a buffer.
+LogicalResult verifyCopy(Operation *op, llvm::StringRef rule, Type tile, BufferType buffer) {
+  if (shapeOf(tile) == buffer.getShape() && elementOf(tile) == buffer.getElementType())
+    return success();
+  return broken(op, rule, "the tile is " + describe(tile) + ", the buffer is " + describe(buffer));
+}
+
+} // namespace
+
+LogicalResult GlobalLoadOp::verify() {
+  if (failed(verifyAccess(*this, "global_load", getX().getType(), getOffsets().size(), getResult().getType(), getAxes(),
+                          getLo().size(), getHi().size())))
+    return failure();
+  if (getPad().getType() != getX().getType().getElementType())
+    return broken(*this, "global_load_c4",
+                  "pad is " + describe(getPad().getType()) + ", the tensor is " + describe(getX().getType()));
+  return success();
+}
+
+LogicalResult GlobalStoreOp::verify() {
+  Type value = getValue().getType();
+  if (failed(verifyAccess(*this, "global_store", getX().getType(), getOffsets().size(), value, getAxes(), getLo().size(),
+                          getHi().size())))
+    return failure();
+  if (getMask() && (!elementOf(getMask().getType()).isInteger(1) || !liesAs(getMask().getType(), value)))
+    return broken(*this, "global_store_c4",
+                  "the mask is " + describe(getMask().getType()) + ", the tile is " + describe(value),
+                  "give a mask of bool with the tile's shape and layout");
+  return success();
+}
+
+LogicalResult GlobalGatherOp::verify() {
+  TensorType x = getX().getType();
+  if (int64_t(getIndices().size()) != x.getRank())
+    return broken(*this, "global_gather_c1",
+                  llvm::Twine(getIndices().size()) + " indices for a tensor of rank " + llvm::Twine(x.getRank()));
+  Type result = getResult().getType();
+  if (elementOf(result) != x.getElementType())
+    return broken(*this, "global_gather_c2", "the result is " + describe(result) + ", the tensor is " + describe(x));
+  auto check = [&](llvm::StringRef what, Type t, bool isElement) -> LogicalResult {
+    if (isElement && (!isa<RankedTensorType>(t) || liesAs(t, result)))
+      return success();
+    return broken(*this, "global_gather_c2", what + " is " + describe(t) + ", the result is " + describe(result),
+                  "give index tiles of index and a mask of bool, with the result's shape and layout");
+  };
+  for (Value index : getIndices())
+    if (failed(check("an index", index.getType(), isa<IndexType>(elementOf(index.getType())))))
+      return failure();
+  return check("the mask", getMask().getType(), elementOf(getMask().getType()).isInteger(1));
+}
+
+LogicalResult ConvertLayoutOp::verify() {
+  Type from = getX().getType(), to = getResult().getType();
+  if (shapeOf(from) != shapeOf(to) || elementOf(from) != elementOf(to))
+    return broken(*this, "convert_layout_c1", "x is " + describe(from) + ", the result is " + describe(to));
+  for (auto [what, t] : {std::pair("x", from), std::pair("the result", to)})
+    if (!layoutOf(t))
+      return broken(*this, "convert_layout_c1", llvm::Twine(what) + " has no layout");
+  return success();
+}
+
+LogicalResult CopyOp::verify() { return verifyCopy(*this, "copy_c1", getValue().getType(), getBuffer().getType()); }
+
+LogicalResult CopyOutOp::verify() {
+  return verifyCopy(*this, "copy_out_c1", getResult().getType(), getBuffer().getType());
+}
+
+LogicalResult ReduceOp::verify() {
+  Type x = getX().getType(), result = getResult().getType();
+  auto layout = layoutOf(x);
+  if (!layout)
+    return broken(*this, "reduce_c1", "x has no layout");
+  int64_t axis = int64_t(getAxis()), rank = layout->rank();
+  if (axis < 0 || axis >= rank)
+    return broken(*this, "reduce_c2", "axis " + llvm::Twine(axis) + " of a tile of rank " + llvm::Twine(rank));
+  Layout expected = reducedLayout(*layout, int(axis));
+  if (elementOf(result) != elementOf(x))
+    return broken(*this, "reduce_c2", "x is " + describe(x) + ", the result is " + describe(result));
+  if (layoutOf(result) != expected)
+    return broken(*this, "reduce_c2", "the result's layout is not x's collapsed along axis " + llvm::Twine(axis),
+                  "use " + expected.toString());
+  auto kind = getKind();
+  bool wanted = kind == tileir::ReduceKind::k_argmax || kind == tileir::ReduceKind::k_argmin;
+  if (wanted != bool(getPositions()) || wanted != bool(getResultPositions()))
+    return broken(*this, "reduce_c3", llvm::Twine(wanted ? "positions are missing for " : "positions are given for ") +
+                                          stringifyReduceKind(kind));
+  if (!wanted)
+    return success();
+  for (auto [what, position, value] : {std::tuple("positions", getPositions().getType(), x),
+                                       std::tuple("resulting positions", getResultPositions().getType(), result)})
+    if (!isa<IndexType>(elementOf(position)) || !liesAs(position, value))
+      return broken(*this, "reduce_c3", llvm::Twine(what) + " are " + describe(position) + ", values are " + describe(value),
+                    "give positions of index with the shape and layout of the values");
+  return success();
+}
+
+LogicalResult MmaSyncOp::verify() {
+  Type a = getA().getType(), b = getB().getType(), acc = getAcc().getType();
+  if (acc != getResult().getType())
+    return broken(*this, "mma_sync_c1", "the result is " + describe(getResult().getType()) + ", acc is " + describe(acc),
+                  "give both one type, layout included");
+  if (failed(verifyProduct(*this, "mma_sync_c1", shapeOf(a), shapeOf(b), shapeOf(acc))))
+    return failure();
+  const MmaRow &row = *findMma(std::string_view(getAtom().getName()));
+  const std::tuple<const char *, Type, DType> operands[] = {
+      {"a", a, row.a.dtype}, {"b", b, row.b.dtype}, {"acc", acc, row.c.dtype}};
+  for (auto [what, t, dtype] : operands) {
+    if (dtypeOfType(elementOf(t)) != dtype)
+      return broken(*this, "mma_sync_c2", llvm::Twine(what) + " is " + describe(t) + ", the atom takes " +
+                                              llvm::StringRef(name(dtype)));
+    if (!layoutOf(t))
+      return broken(*this, "mma_sync_c4", llvm::Twine(what) + " has no layout");
+  }
+  int64_t m = shapeOf(a)[0], n = shapeOf(b)[1], k = shapeOf(a)[1];
+  if (m % row.m || n % row.n || k % row.k)
+    return broken(*this, "mma_sync_c3", "M, N, K = " + shapeText({m, n, k}) + " are no multiples of the atom's " +
+                                            shapeText({row.m, row.n, row.k}));
+  return success();
+}
+
+LogicalResult MmaFmaOp::verify() {
+  if (getAcc().getType() != getResult().getType())
+    return broken(*this, "mma_fma_c1",
+                  "the result is " + describe(getResult().getType()) + ", acc is " + describe(getAcc().getType()),
+                  "give both one type, layout included");
+  return verifyProduct(*this, "mma_fma_c1", getA().getType().getShape(), getB().getType().getShape(),
+                       shapeOf(getAcc().getType()));
+}
+
+} // namespace sectile::tgpu
