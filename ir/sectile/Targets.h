@@ -48,7 +48,7 @@ struct SECTILE_API Target {
   std::string_view arch;  ///< "sm_90a", as for ptxas and LLVM
   std::string_view chip;  ///< the flagship: "H200"
   int major, minor;       ///< compute capability
-  int ptxVersion;         ///< least PTX version, as in LLVM's +ptx80
+  int ptxVersion;         ///< least PTX version with all its features, as in LLVM's +ptx84 (fp8 mma.sync needs 8.4)
   std::uint32_t features; ///< bit mask over Feature
 
   int smCount;
