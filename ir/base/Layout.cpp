@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cstdio>
+#include <cstdlib>
 
 namespace sectile {
 
@@ -122,19 +124,26 @@ std::string_view name(ConversionKind kind) {
 
 Layout::Layout() : laneBases(laneBits) {}
 
-Layout::Layout(int rank, Coords core, Coords reps, std::vector<Coords> reg, std::vector<Coords> lane,
-               std::vector<Coords> warp) {
-  std::optional<Layout> l = create(rank, core, reps, std::move(reg), std::move(lane), std::move(warp));
-  assert(l && "malformed layout");
-  *this = std::move(*l);
+/// The layout, or the end: a malformed one is a bug of the caller, and nothing sensible can follow.
+static Layout mustCreate(int rank, const Coords &core, const Coords &reps, std::vector<Coords> reg,
+                         std::vector<Coords> lane, std::vector<Coords> warp, bool partial) {
+  std::string why;
+  std::optional<Layout> l =
+      Layout::create(rank, core, reps, std::move(reg), std::move(lane), std::move(warp), &why, partial);
+  if (!l) {
+    std::fprintf(stderr, "sectile: internal error: malformed layout: %s\n", why.c_str());
+    std::abort();
+  }
+  return std::move(*l);
 }
+
+Layout::Layout(int rank, Coords core, Coords reps, std::vector<Coords> reg, std::vector<Coords> lane,
+               std::vector<Coords> warp)
+    : Layout(mustCreate(rank, core, reps, std::move(reg), std::move(lane), std::move(warp), false)) {}
 
 Layout Layout::partial(int rank, Coords core, std::vector<Coords> reg, std::vector<Coords> lane,
                        std::vector<Coords> warp, Coords reps) {
-  std::optional<Layout> l =
-      create(rank, core, reps, std::move(reg), std::move(lane), std::move(warp), nullptr, true);
-  assert(l && "malformed layout");
-  return std::move(*l);
+  return mustCreate(rank, core, reps, std::move(reg), std::move(lane), std::move(warp), true);
 }
 
 std::optional<Layout> Layout::create(int rank, Coords core, Coords reps, std::vector<Coords> reg,
