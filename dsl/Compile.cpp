@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/Compile.h"
+
+#include "dsl/Context.h"
+#include "dsl/Diagnostics.h"
+#include "dsl/Trace.h"
+#include "ir/Interp.h"
+#include "runtime/Hash.h"
+#include "runtime/KernelCache.h"
+#include "runtime/Log.h"
+#include "runtime/Ptxas.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <fmt/format.h>
+
+namespace sectile {
+namespace {
+
+/// Arguments of the traced function: tensors and run-time scalars; constants are part of the code.
+std::vector<KernelArg> functionArgs(const detail::KernelDesc &kernel, std::span<const KernelArg> args) {
+  std::vector<KernelArg> kept;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
+      kept.push_back(args[i]);
+  return kept;
+}
+
+/// Everything an artifact depends on, and nothing else: no paths, no locations, no addresses.
+std::string keyText(const std::string &moduleText, const Config &config, const std::string &arch) {
+  static const std::string assembler = [] {
+    auto ptxas = runtime::Ptxas::find();
+    return ptxas ? ptxas->version() : std::string("driver");
+  }();
+  return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {}\n{}", SECTILE_VERSION, LLVM_VERSION_STRING,
+                     assembler, arch, config.warps, config.stages, moduleText);
+}
+
+struct Traced {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<KernelArg> args; ///< of the function
+};
+
+/// Stages 1 and 2: runs the body once and checks what it built.
+Traced traceAndVerify(mlir::MLIRContext &context, const detail::KernelDesc &kernel, std::span<const KernelArg> args,
+                      Config &config, StageTimes &times) {
+  Traced traced{{}, functionArgs(kernel, args)};
+  {
+    StageClock clock(times, "trace");
+    traced.module = detail::trace(context, kernel, args, config);
+  }
+  DiagnosticCollector diagnostics(&context);
+  if (mlir::failed(mlir::verify(*traced.module)))
+    diagnostics.raise(kernel.name, "trace", moduleText(*traced.module, true), "--emit=tile");
+  return traced;
+}
+
+void specialiseModule(const Traced &traced) {
+  for (size_t i = 0; i < traced.args.size(); ++i)
+    if (traced.args[i].isTensor())
+      setSpecialisation(*traced.module, static_cast<unsigned>(i), specialise(traced.args[i]), traced.args[i].rank);
+}
+
+LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config, const std::string &arch) {
+  LowerOptions options;
+  options.kernel = kernel.name;
+  options.pipeline.arch = arch;
+  options.pipeline.schedule.warps = config.warps;
+  return options;
+}
+
+std::shared_ptr<const CompiledKernel> compileForInterpreter(const detail::KernelDesc &kernel, Traced &traced, Config config) {
+  auto compiled = std::make_shared<CompiledKernel>();
+  DiagnosticCollector diagnostics(traced.module->getContext());
+  compiled->program = tileir::InterpProgram::build(*traced.module);
+  if (!compiled->program)
+    diagnostics.raise(kernel.name, "interpreter", moduleText(*traced.module, true), "--device=interpreter");
+  compiled->launch.symbol = kernel.name;
+  compiled->launch.grid = compiled->program->grid();
+  for (const KernelArg &arg : traced.args)
+    compiled->launch.argRanks.push_back(arg.rank);
+  compiled->config = std::move(config);
+  return compiled;
+}
+
+} // namespace
+
+std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, std::span<const KernelArg> args,
+                                              const Config *overrides, const std::string &arch) {
+  StageTimes times;
+  ContextLease context;
+  Config config = overrides ? *overrides : Config();
+
+  // 1 trace: the body runs once and builds a `tile` module. 2 verify.
+  Traced traced = traceAndVerify(*context, kernel, args, config, times);
+  if (arch == "interpreter")
+    return compileForInterpreter(kernel, traced, std::move(config));
+  specialiseModule(traced);
+
+  // 3 cache lookup: in memory, then on disk, by content.
+  std::string key = keyText(moduleText(*traced.module), config, arch);
+  std::vector<std::string> warnings;
+  auto found = runtime::KernelCache::global().get(kernel.name, key, [&](const std::string &) {
+    // 4 passes, 5 code generation and assembler.
+    Lowered lowered = lower(*traced.module, lowerOptions(kernel, config, arch), times);
+    warnings = std::move(lowered.warnings);
+    return std::move(lowered.artifact);
+  });
+
+  // 6 load: by the runtime, at the first launch in a context.
+  auto compiled = std::make_shared<CompiledKernel>();
+  compiled->module = found.module;
+  compiled->launch = found.module->artifact().launch;
+  compiled->config = config;
+
+  // 7 report.
+  if (found.source != runtime::KernelCache::Source::memory) {
+    const Artifact &artifact = found.module->artifact();
+    runtime::CompileReport report;
+    report.kernel = kernel.name;
+    report.key = runtime::hexText(runtime::sha256(key));
+    report.arch = arch;
+    report.config = config.str();
+    report.stageMillis = times;
+    report.registers = artifact.registers;
+    report.spillBytes = artifact.spillBytes;
+    report.sharedBytes = artifact.launch.sharedBytes;
+    report.cache = found.source == runtime::KernelCache::Source::disk ? "disk hit" : "miss: " + found.missReason;
+    report.warnings = std::move(warnings);
+    runtime::logCompile(report);
+  }
+  return compiled;
+}
+
+std::string emitStage(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides,
+                      const std::string &arch, Stage stage) {
+  StageTimes times;
+  ContextLease context;
+  Config config = overrides ? *overrides : Config();
+  Traced traced = traceAndVerify(*context, kernel, args, config, times);
+  specialiseModule(traced);
+  LowerOptions options = lowerOptions(kernel, config, arch);
+  options.until = stage;
+  Lowered lowered = lower(*traced.module, options, times);
+  if (stage == Stage::ptx)
+    return lowered.artifact.ptx;
+  if (stage != Stage::cubin)
+    return lowered.text;
+  if (lowered.artifact.cubin.empty())
+    throw UserError({kernel.where, kernel.name, "emit", "no ptxas was found to assemble a cubin", "emit_ptxas",
+                     "install it, or name it in SECTILE_PTXAS, or emit ptx"});
+  return lowered.artifact.cubin;
+}
+
+} // namespace sectile

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the variant of a kernel that fits the actual arguments, compiling it on first use, and runs it.
+#include "dsl/Compile.h"
+#include "dsl/Trace.h"
+#include "ir/Interp.h"
+#include "runtime/Launch.h"
+
+#include <sectile/Device.h>
+#include <sectile/Error.h>
+#include <sectile/Targets.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+namespace sectile {
+namespace {
+
+/// The key of a variant: device, configuration, constants, buckets of covered dims, specialisation of every tensor.
+/// Words, so that building and comparing one costs tens of nanoseconds.
+class VariantKey {
+public:
+  void add(std::uint64_t word) {
+    if (count < inlineWords)
+      words[count] = word;
+    else
+      more.push_back(word);
+    ++count;
+    hashValue = (hashValue ^ word) * 0x9E3779B97F4A7C15ull;
+    hashValue ^= hashValue >> 29;
+  }
+  void add(std::string_view text) {
+    add(text.size());
+    for (size_t i = 0; i < text.size(); i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text.data() + i, std::min<size_t>(8, text.size() - i));
+      add(word);
+    }
+  }
+  bool operator==(const VariantKey &other) const {
+    return count == other.count && hashValue == other.hashValue &&
+           std::equal(words.begin(), words.begin() + std::min(count, inlineWords), other.words.begin()) &&
+           more == other.more;
+  }
+  size_t hash() const { return hashValue; }
+
+private:
+  static constexpr size_t inlineWords = 40;
+  std::array<std::uint64_t, inlineWords> words;
+  std::vector<std::uint64_t> more;
+  size_t count = 0;
+  std::uint64_t hashValue = 0x5EC71E;
+};
+struct HashKey {
+  size_t operator()(const VariantKey &key) const { return key.hash(); }
+};
+
+/// A dim that `cfg.cover` looked at: its bucket belongs to the key.
+struct Cover {
+  int arg, axis;
+  bool operator==(const Cover &) const = default;
+};
+
+/// What the process knows of one kernel.
+struct KernelState {
+  std::mutex mutex;
+  std::shared_ptr<const std::vector<Cover>> covers; ///< grows as traces meet new ones
+  std::unordered_map<VariantKey, std::shared_ptr<const CompiledKernel>, HashKey> variants;
+  std::atomic<std::uint64_t> generation{0}; ///< changes with `covers` and when variants are dropped
+
+  /// The most variants of one kernel kept at hand; dropped ones come back from the kernel cache.
+  static constexpr size_t maxVariants = 512;
+};
+
+KernelState &stateOf(const void *id) {
+  static std::mutex mutex;
+  static auto *states = new std::unordered_map<const void *, std::unique_ptr<KernelState>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<KernelState> &state = (*states)[id];
+  if (!state)
+    state = std::make_unique<KernelState>();
+  return *state;
+}
+
+VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                   const Config *overrides, const std::vector<Cover> &covers) {
+  VariantKey key;
+  bool isGpu = !device.isInterpreter();
+  key.add(isGpu ? static_cast<std::uint64_t>(device.properties().computeMajor * 16 + device.properties().computeMinor) : ~0ull);
+  if (overrides) {
+    key.add(static_cast<std::uint64_t>(overrides->warps) << 32 | static_cast<std::uint32_t>(overrides->stages));
+    for (const auto &[name, value] : overrides->values()) {
+      key.add(name);
+      key.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(value.value)));
+    }
+  }
+  for (const Cover &cover : covers)
+    key.add(static_cast<std::uint64_t>(detail::coverBucket(args[static_cast<size_t>(cover.arg)].dims[static_cast<size_t>(cover.axis)])));
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (kernel.params[i].kind == detail::ParamDesc::Kind::constant) {
+      key.add(args[i].scalar);
+    } else if (isGpu && args[i].isTensor()) {
+      ArgSpec spec = specialise(args[i]);
+      std::uint64_t word = spec.alignBytes | static_cast<std::uint64_t>(static_cast<std::uint8_t>(spec.unitStrideAxis)) << 8;
+      int shift = 16; // divisibilities are powers of two up to 16: 3 bits each
+      for (int d = 0; d < args[i].rank; ++d, shift += 6)
+        word |= static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(spec.strideDiv[static_cast<size_t>(d)])) |
+                                           std::countr_zero(static_cast<unsigned>(spec.dimDiv[static_cast<size_t>(d)])) << 3)
+                << shift;
+      key.add(word);
+    }
+  }
+  return key;
+}
+
+/// The last variant this thread used of the kernel it used last: the common case of a loop around one launch.
+struct LastUse {
+  const void *id = nullptr;
+  KernelState *state = nullptr;
+  std::uint64_t generation = 0;
+  std::shared_ptr<const std::vector<Cover>> covers;
+  VariantKey key;
+  std::shared_ptr<const CompiledKernel> compiled;
+};
+
+/// Adds the covers that a finished trace met; true if there were new ones.
+bool learnCovers(KernelState &state, const Config &config) {
+  std::vector<Cover> known = state.covers ? *state.covers : std::vector<Cover>();
+  size_t before = known.size();
+  for (const auto &[name, value] : config.values())
+    if (value.coverArg >= 0)
+      if (Cover cover{value.coverArg, value.coverAxis}; std::find(known.begin(), known.end(), cover) == known.end())
+        known.push_back(cover);
+  if (known.size() == before && state.covers)
+    return false;
+  state.covers = std::make_shared<const std::vector<Cover>>(std::move(known));
+  return state.covers->size() != before;
+}
+
+std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kernel, const Device &device,
+                                                  std::span<const KernelArg> args, const Config *overrides) {
+  static thread_local LastUse last;
+  if (last.id != kernel.id) {
+    last = LastUse();
+    last.id = kernel.id;
+    last.state = &stateOf(kernel.id);
+  }
+  KernelState &state = *last.state;
+  std::uint64_t generation = state.generation.load(std::memory_order_acquire);
+  if (!last.covers || generation != last.generation) {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    if (!state.covers)
+      state.covers = std::make_shared<const std::vector<Cover>>();
+    last.covers = state.covers;
+    last.generation = generation;
+    last.compiled.reset();
+  }
+  VariantKey key = makeKey(kernel, device, args, overrides, *last.covers);
+  if (last.compiled && key == last.key)
+    return last.compiled;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    if (auto it = state.variants.find(key); it != state.variants.end()) {
+      last.key = key;
+      return last.compiled = it->second;
+    }
+  }
+  // Outside the lock: other variants of this kernel launch meanwhile. Two threads that want the same one meet again in
+  // the kernel cache, which builds it once.
+  auto compiled = compile(kernel, args, overrides, device.arch());
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (learnCovers(state, compiled->config)) {
+    state.variants.clear(); // keys have one word more from now on
+    state.generation.fetch_add(1, std::memory_order_release);
+    key = makeKey(kernel, device, args, overrides, *state.covers);
+  }
+  if (state.variants.size() >= KernelState::maxVariants) {
+    state.variants.clear();
+    state.generation.fetch_add(1, std::memory_order_release);
+  }
+  state.variants.emplace(key, compiled);
+  last.covers = state.covers;
+  last.generation = state.generation.load(std::memory_order_relaxed);
+  last.key = key;
+  return last.compiled = compiled;
+}
+
+void refuseInsideTrace(const detail::KernelDesc &kernel, std::source_location where) {
+  if (detail::tracing())
+    throw UserError({where, kernel.name, "launch", fmt::format("kernel '{}' is launched inside a kernel body", kernel.name),
+                     "launch_in_trace", "call it as a C++ function on tiles, or launch it from host code"});
+}
+
+/// The function's arguments on the stack: those of the kernel without its constants.
+class FunctionArgs {
+public:
+  FunctionArgs(const detail::KernelDesc &kernel, std::span<const KernelArg> all) {
+    bool hasConstants = false;
+    for (const detail::ParamDesc &p : kernel.params)
+      hasConstants |= p.kind == detail::ParamDesc::Kind::constant;
+    if (!hasConstants) {
+      view = all;
+      return;
+    }
+    for (size_t i = 0; i < all.size(); ++i)
+      if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
+        kept.push_back(all[i]);
+    view = kept;
+  }
+  std::span<const KernelArg> get() const { return view; }
+
+private:
+  std::vector<KernelArg> kept;
+  std::span<const KernelArg> view;
+};
+
+void runOnInterpreter(const CompiledKernel &compiled, const detail::KernelDesc &kernel, std::span<const KernelArg> args,
+                      std::source_location where) {
+  runtime::CallSite site{kernel.name, where};
+  runtime::checkArguments(compiled.launch, args, site);
+  if (runtime::gridPrograms(compiled.launch, args, site) > 0)
+    compiled.program->run(args);
+}
+
+} // namespace
+
+namespace detail {
+
+void launch(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args, const Config *overrides,
+            std::source_location where) {
+  refuseInsideTrace(kernel, where);
+  auto compiled = findVariant(kernel, stream.device(), args, overrides);
+  FunctionArgs passed(kernel, args);
+  if (compiled->program)
+    runOnInterpreter(*compiled, kernel, passed.get(), where);
+  else
+    runtime::launch(*compiled->module, passed.get(), stream, where);
+}
+
+/// Arguments bound to a kernel. What depends on the device is looked up at the first run on it and kept.
+class PreparedState {
+public:
+  PreparedState(const KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides)
+      : kernel(kernel), args(args.begin(), args.end()), passed(kernel, this->args) {
+    if (overrides)
+      config = *overrides;
+  }
+  PreparedState(const PreparedState &) = delete;
+
+  void run(const Stream &stream, std::source_location where) {
+    const Device &device = stream.device();
+    for (const Ready *r = first.load(std::memory_order_acquire); r; r = r->next)
+      if (r->device == device)
+        return runReady(*r, stream, where);
+    runReady(makeReady(device, where), stream, where);
+  }
+  ~PreparedState() {
+    for (const Ready *r = first.load(); r;) {
+      const Ready *next = r->next;
+      delete r;
+      r = next;
+    }
+  }
+
+private:
+  struct Ready {
+    Device device;
+    std::shared_ptr<const CompiledKernel> compiled;
+    std::optional<runtime::PreparedLaunch> launch;
+    const Ready *next = nullptr;
+  };
+  void runReady(const Ready &ready, const Stream &stream, std::source_location where) {
+    if (ready.launch)
+      (*ready.launch)(stream, where);
+    else
+      runOnInterpreter(*ready.compiled, kernel, passed.get(), where);
+  }
+  const Ready &makeReady(const Device &device, std::source_location where) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const Ready *r = first.load(std::memory_order_acquire); r; r = r->next)
+      if (r->device == device)
+        return *r;
+    auto *ready = new Ready{device, findVariant(kernel, device, args, config ? &*config : nullptr), {}, first.load()};
+    std::unique_ptr<Ready> guard(ready);
+    if (ready->compiled->module)
+      ready->launch.emplace(ready->compiled->module, passed.get(), where);
+    first.store(guard.release(), std::memory_order_release);
+    return *ready;
+  }
+
+  KernelDesc kernel;
+  std::vector<KernelArg> args;
+  FunctionArgs passed;
+  std::optional<Config> config;
+  std::mutex mutex;
+  std::atomic<const Ready *> first{nullptr};
+};
+
+std::shared_ptr<PreparedState> prepare(const KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides,
+                                       std::source_location where) {
+  refuseInsideTrace(kernel, where);
+  return std::make_shared<PreparedState>(kernel, args, overrides);
+}
+
+void runPrepared(PreparedState &state, const Stream &stream, std::source_location where) { state.run(stream, where); }
+
+std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides, std::string_view stage,
+                 std::string_view arch, std::source_location where) {
+  refuseInsideTrace(kernel, where);
+  std::optional<Stage> parsed = parseStage(stage);
+  if (!parsed)
+    throw UserError({where, kernel.name, "emit", fmt::format("'{}' is no stage", stage), "emit_stage",
+                     "name tile, tgpu, llvm, ptx or cubin"});
+  if (!findTarget(arch))
+    throw UserError({where, kernel.name, "emit", fmt::format("'{}' is no target", arch), "emit_arch",
+                     "name a row of the targets table, such as sm_90a (`sectile targets` lists them)"});
+  return emitStage(kernel, args, overrides, std::string(arch), *parsed);
+}
+
+} // namespace detail
+} // namespace sectile

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sectile-run`: runs a module as text on the interpreter or a GPU with generated arguments, or prints a stage of it.
+#include "dsl/Context.h"
+#include "dsl/Diagnostics.h"
+#include "dsl/Lower.h"
+#include "dsl/ToolArgs.h"
+#include "dsl/Tools.h"
+#include "ir/Interp.h"
+#include "ir/TileDialect.h"
+#include "runtime/Launch.h"
+
+#include <sectile/Buffer.h>
+#include <sectile/Device.h>
+#include <sectile/Error.h>
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+
+namespace sectile::tools {
+namespace {
+
+struct RunOptions {
+  std::string file, device = "interpreter", emit, arch = "sm_90a", out;
+  int warps = 0;
+  std::vector<std::string> args;
+};
+
+std::string kernelName(mlir::ModuleOp module) {
+  std::string found;
+  module.walk([&](mlir::func::FuncOp f) {
+    if (f->hasAttr(tileir::kernelAttr))
+      found = f.getName().str();
+  });
+  return found;
+}
+
+mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
+  mlir::func::FuncOp found;
+  module.walk([&](mlir::func::FuncOp f) {
+    if (f->hasAttr(tileir::kernelAttr))
+      found = f;
+  });
+  return found;
+}
+
+/// The types and flags of the kernel's arguments, checked against what the command line gave.
+void matchArguments(mlir::func::FuncOp func, std::vector<ToolArg> &args) {
+  if (args.size() != func.getNumArguments())
+    throw UserError({{}, func.getName().str(), "run",
+                     fmt::format("{} arguments given, the kernel has {}", args.size(), func.getNumArguments()), "run_args",
+                     "give one --arg per argument, such as --arg 64x128xbf16=normal:1"});
+  for (unsigned i = 0; i < args.size(); ++i) {
+    mlir::Type type = func.getArgument(i).getType();
+    auto view = llvm::dyn_cast<tileir::TensorType>(type);
+    int rank = view ? static_cast<int>(view.getRank()) : -1;
+    auto dtype = tileir::dtypeOfType(view ? view.getElementType() : type);
+    if (rank != args[i].arg.rank || !dtype || *dtype != args[i].arg.dtype)
+      throw UserError({{}, func.getName().str(), "run",
+                       fmt::format("argument {} is {}, the kernel takes {} of rank {}", i, args[i].text,
+                                   dtype ? name(*dtype) : "another type", rank),
+                       "run_arg_type", "correct its --arg"});
+    args[i].arg.readOnly = static_cast<bool>(func.getArgAttr(i, tileir::readOnlyAttr));
+  }
+}
+
+void printOutputs(const std::vector<ToolArg> &args) {
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].arg.isTensor() && !args[i].arg.readOnly)
+      std::cout << fmt::format("arg{} {}", i, describeData(args[i])) << "\n";
+}
+
+int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
+  StageTimes times;
+  LowerOptions lowering;
+  lowering.kernel = kernelName(module);
+  lowering.pipeline.arch = options.arch;
+  lowering.pipeline.schedule.warps = options.warps;
+  lowering.until = stage;
+  Lowered lowered = lower(module, lowering, times);
+  const std::string &text = stage == Stage::ptx     ? lowered.artifact.ptx
+                            : stage == Stage::cubin ? lowered.artifact.cubin
+                                                    : lowered.text;
+  if (text.empty())
+    throw UserError({{}, lowering.kernel, "emit", "no ptxas was found to assemble a cubin", "emit_ptxas",
+                     "install it, or name it in SECTILE_PTXAS, or emit ptx"});
+  if (options.out.empty()) {
+    std::cout << text;
+    return 0;
+  }
+  std::ofstream file(options.out, std::ios::binary);
+  file << text;
+  if (!file.flush())
+    throw UserError({{}, lowering.kernel, "emit", fmt::format("'{}' cannot be written", options.out), "emit_out",
+                     "name another file"});
+  return 0;
+}
+
+void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &options, std::vector<ToolArg> &args) {
+  StageTimes times;
+  LowerOptions lowering;
+  lowering.kernel = kernelName(module);
+  lowering.pipeline.arch = device.arch();
+  lowering.pipeline.schedule.warps = options.warps;
+  auto artifact = std::make_shared<Artifact>(lower(module, lowering, times).artifact);
+  runtime::Module code(lowering.kernel, artifact);
+  Stream stream = device.stream();
+  std::vector<Buffer<u8>> buffers;
+  std::vector<KernelArg> passed;
+  for (ToolArg &a : args) {
+    passed.push_back(a.arg);
+    if (!a.arg.isTensor())
+      continue;
+    buffers.emplace_back(stream, static_cast<std::int64_t>(a.bytes.size()));
+    buffers.back().copyFrom(a.bytes);
+    passed.back().data = buffers.back().data();
+  }
+  runtime::launch(code, passed, stream);
+  stream.synchronize();
+  size_t next = 0;
+  for (ToolArg &a : args)
+    if (a.arg.isTensor())
+      buffers[next++].copyTo(a.bytes);
+}
+
+int run(const RunOptions &options) {
+  ContextLease context;
+  llvm::SourceMgr sources;
+  auto input = llvm::MemoryBuffer::getFileOrSTDIN(options.file);
+  if (!input)
+    throw UserError({{}, {}, "run", fmt::format("'{}': {}", options.file, input.getError().message()), "run_file",
+                     "name a module file, or - for standard input"});
+  sources.AddNewSourceBuffer(std::move(*input), llvm::SMLoc());
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  {
+    mlir::SourceMgrDiagnosticHandler show(sources, context.get());
+    module = mlir::parseSourceFile<mlir::ModuleOp>(sources, context.get());
+  }
+  if (!module)
+    return 1;
+  mlir::func::FuncOp func = kernelOf(*module);
+  if (!func)
+    throw UserError({{}, {}, "run", fmt::format("'{}' holds no function with tile.kernel", options.file), "run_kernel",
+                     "mark the kernel: func.func @name(..) attributes {tile.kernel}"});
+
+  std::vector<ToolArg> args;
+  for (const std::string &text : options.args)
+    args.push_back(parseToolArg(text));
+  if (!options.emit.empty() && args.empty())
+    return emitText(*module, options, *parseStage(options.emit));
+  matchArguments(func, args);
+  for (unsigned i = 0; i < args.size(); ++i)
+    if (args[i].arg.isTensor() && !func.getArgAttr(i, tileir::alignAttr))
+      setSpecialisation(*module, i, specialise(args[i].arg), args[i].arg.rank);
+  if (!options.emit.empty())
+    return emitText(*module, options, *parseStage(options.emit));
+
+  if (options.device == "gpu") {
+    runOnGpu(*module, Device::gpu(0), options, args);
+  } else {
+    DiagnosticCollector diagnostics(context.get());
+    auto program = tileir::InterpProgram::build(*module);
+    if (!program)
+      diagnostics.raise(kernelName(*module), "interpreter", moduleText(*module, true), "--device=interpreter");
+    std::vector<KernelArg> passed;
+    for (ToolArg &a : args)
+      passed.push_back(a.arg);
+    program->run(passed);
+  }
+  printOutputs(args);
+  return 0;
+}
+
+} // namespace
+
+int runMain(int argc, char **argv) {
+  RunOptions options;
+  CLI::App app{"Runs a kernel given as MLIR text, or prints one of its stages"};
+  app.add_option("file", options.file, "Module file, - for standard input")->required();
+  app.add_option("--device", options.device, "interpreter or gpu")->check(CLI::IsMember({"interpreter", "gpu"}));
+  app.add_option("--emit", options.emit, "Print a stage instead of running")
+      ->check(CLI::IsMember({"tile", "tgpu", "llvm", "ptx", "cubin"}));
+  app.add_option("--arch", options.arch, "Target of --emit, a row of the targets table");
+  app.add_option("--warps", options.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
+  app.add_option("--out,-o", options.out, "File for --emit");
+  app.add_option("--arg", options.args,
+                 "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, bytes:B) or DTYPE=V");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (const UserError &e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return 1;
+  } catch (const InternalError &e) {
+    std::cerr << "internal error: " << e.what() << "\n";
+    return 3;
+  }
+}
+
+} // namespace sectile::tools
