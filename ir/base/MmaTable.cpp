@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/base/MmaTable.h"
+#include "ir/base/Fragments.h"
 
 #include <bit>
 #include <cassert>
@@ -51,16 +52,11 @@ struct OperandType {
   int perReg;
 };
 constexpr OperandType operandTypes[] = {
-    {"f64", DType::f64, MmaRegType::F64, 1},
-    {"f32", DType::f32, MmaRegType::F32, 1},
-    {"tf32", DType::f32, MmaRegType::I32, 1},
-    {"f16", DType::f16, MmaRegType::V2F16, 2},
-    {"bf16", DType::bf16, MmaRegType::I32, 2},
-    {"s8", DType::i8, MmaRegType::I32, 4},
-    {"u8", DType::u8, MmaRegType::I32, 4},
-    {"e4m3", DType::e4m3, MmaRegType::I32, 4},
-    {"e5m2", DType::e5m2, MmaRegType::I32, 4},
-    {"s32", DType::i32, MmaRegType::I32, 1},
+    {"f64", DType::f64, MmaRegType::F64, 1},   {"f32", DType::f32, MmaRegType::F32, 1},
+    {"tf32", DType::f32, MmaRegType::I32, 1},  {"f16", DType::f16, MmaRegType::V2F16, 2},
+    {"bf16", DType::bf16, MmaRegType::I32, 2}, {"s8", DType::i8, MmaRegType::I32, 4},
+    {"u8", DType::u8, MmaRegType::I32, 4},     {"e4m3", DType::e4m3, MmaRegType::I32, 4},
+    {"e5m2", DType::e5m2, MmaRegType::I32, 4}, {"s32", DType::i32, MmaRegType::I32, 1},
 };
 
 const OperandType &operandType(std::string_view ptx) {
@@ -71,56 +67,9 @@ const OperandType &operandType(std::string_view ptx) {
   return operandTypes[0];
 }
 
-/// The fragments of mma.sync for all types: with p elements packed per register, lanes 0..3 of a quad hold
-/// neighbouring groups of p along k, quads follow each other along m (n for B). Registers then cover the packed
-/// elements, the rows 8 further down (A), and the second half of k. C has two neighbouring columns per lane.
-struct Bases {
-  std::vector<Coords> reg, lane;
-};
-Bases packedAlong(int axis, int p) {
-  Bases b;
-  for (int step = 1; step < p; step *= 2) {
-    Coords c;
-    c[axis] = step;
-    b.reg.push_back(c);
-  }
-  for (int step : {p, 2 * p}) {
-    Coords c;
-    c[axis] = step;
-    b.lane.push_back(c);
-  }
-  for (int step : {1, 2, 4}) {
-    Coords c;
-    c[1 - axis] = step;
-    b.lane.push_back(c);
-  }
-  return b;
-}
-Layout fragmentA(int m, int k, int p) {
-  Bases b = packedAlong(1, p);
-  if (m == 16)
-    b.reg.push_back({8, 0});
-  if (k == 8 * p)
-    b.reg.push_back({0, 4 * p});
-  return Layout(2, {m, k}, {1, 1}, b.reg, b.lane, {});
-}
-Layout fragmentB(int k, int n, int p) {
-  Bases b = packedAlong(0, p);
-  if (k == 8 * p)
-    b.reg.push_back({4 * p, 0});
-  return Layout(2, {k, n}, {1, 1}, b.reg, b.lane, {});
-}
-Layout fragmentC(int m, int n) {
-  Bases b = packedAlong(1, 2);
-  if (m == 16)
-    b.reg.push_back({8, 0});
-  return Layout(2, {m, n}, {1, 1}, b.reg, b.lane, {});
-}
-
 MmaRow expand(const RowSpec &s) {
   const OperandType &a = operandType(s.a), &b = operandType(s.b), &c = operandType(s.c);
-  const std::string shape =
-      "m" + std::to_string(s.m) + "n" + std::to_string(s.n) + "k" + std::to_string(s.k);
+  const std::string shape = "m" + std::to_string(s.m) + "n" + std::to_string(s.n) + "k" + std::to_string(s.k);
   const std::string cs(s.c), as(s.a), bs(s.b);
   MmaRow row;
   row.name = "sm" + std::to_string(s.arch) + "_" + shape + "_" + cs + as + bs + cs + "_tn";
@@ -176,7 +125,8 @@ const MmaRow *selectMma(const Target &target, const MmaQuery &q) {
   return best;
 }
 
-// --- tiling -----------------------------------------------------------------------------------------------------
+// --- tiling
+// -----------------------------------------------------------------------------------------------------
 
 /// `bits` bases 1, 2, 4, ... along an axis.
 static void appendAlong(std::vector<Coords> &bases, int axis, int bits) {
