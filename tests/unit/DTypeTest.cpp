@@ -48,7 +48,8 @@ struct FormatCase {
 
 const FormatCase formats[] = {
     {"f16", 5, 10, false, false, 65536, [](double v) { return unsigned(f16(v).bits); },
-     [](float v) { return unsigned(f16(v).bits); }, [](unsigned c) { return float(f16::fromBits(std::uint16_t(c))); }},
+     [](float v) { return unsigned(f16(v).bits); },
+     [](unsigned c) { return float(f16::fromBits(std::uint16_t(c))); }},
     {"bf16", 8, 7, false, false, 65536, [](double v) { return unsigned(bf16(v).bits); },
      [](float v) { return unsigned(bf16(v).bits); },
      [](unsigned c) { return float(bf16::fromBits(std::uint16_t(c))); }},
@@ -212,10 +213,11 @@ TEST_CASE("names and sizes", "[dtype]") {
 }
 
 TEST_CASE("errors read as documented", "[error]") {
-  UserError e({SourceLoc("matmul.cpp", 41, 10), "matmul", "mma", "K of a (64) differs from K of b (32)", "mma_c1",
-               "load b as [64, N]"});
-  CHECK(std::string(e.what()) == "matmul.cpp:41:10: mma: K of a (64) differs from K of b (32) [mma_c1]; load b as "
-                                 "[64, N] (in kernel matmul)");
+  UserError e({SourceLoc("matmul.cpp", 41, 10), "matmul", "mma", "K of a (64) differs from K of b (32)",
+               "mma_c1", "load b as [64, N]"});
+  CHECK(std::string(e.what()) ==
+        "matmul.cpp:41:10: mma: K of a (64) differs from K of b (32) [mma_c1]; load b as "
+        "[64, N] (in kernel matmul)");
   CHECK(e.rule() == "mma_c1");
   CHECK(e.loc().line == 41);
   CHECK(std::string(UserError({{}, "", "", "no device", "", ""}).what()) == "no device");
@@ -257,6 +259,11 @@ TEST_CASE("specialisation keeps what may be assumed", "[artifact]") {
   arg.dims = {128, 4};
   arg.strides = {1, 128};
   CHECK(specialise(arg).unitStrideAxis == 0);
+
+  arg.data = reinterpret_cast<void *>(std::uintptr_t(0x1020));
+  arg.strides = {1, 32};
+  CHECK(specialise(arg).alignBytes == 16);
+  CHECK(specialise(arg).strideDiv[1] == 16);
 
   // Broadcast, reversed and empty views.
   arg.dims = {0, 10};

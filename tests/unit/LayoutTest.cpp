@@ -70,8 +70,8 @@ void checkLayout(const Layout &l) {
   const std::uint32_t freeLanes = l.freeLanes(), freeWarps = l.freeWarps(), freeRegs = l.freeRegs();
   eachPlace(l, [&](Place p) {
     const Coords c = l.coords(p);
-    const bool owns = !(unsigned(p.lane) & freeLanes) && !(unsigned(p.warp) & freeWarps) &&
-                      !(unsigned(p.reg) & freeRegs);
+    const bool owns =
+        !(unsigned(p.lane) & freeLanes) && !(unsigned(p.warp) & freeWarps) && !(unsigned(p.reg) & freeRegs);
     if (owns)
       ++stored[std::size_t(flat(c, shape))];
     const Place q = inverse(c);
@@ -108,8 +108,8 @@ Layout randomLayout(std::mt19937 &random, const Coords &core, const Coords &reps
   return Layout(rank, core, reps, bases(regBits), bases(5), bases(warpBits));
 }
 
-/// A random bijective layout of the core: the bits of the coordinates dealt out to registers, lanes and warps, then
-/// mixed by XORing some into others.
+/// A random bijective layout of the core: the bits of the coordinates dealt out to registers, lanes and
+/// warps, then mixed by XORing some into others.
 Layout randomBijection(std::mt19937 &random, const Coords &core, const Coords &reps, int rank, int warpBits) {
   std::vector<Coords> bits;
   for (int d = 0; d < rank; ++d)
@@ -144,7 +144,8 @@ TEST_CASE("the example of the header", "[layout]") {
   checkLayout(wide);
   checkLayout(copies);
   CHECK(l.isBijective());
-  CHECK(wide.toString() == "core=[16,8] reps=[1,3] reg=[(0,1),(8,0)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[]");
+  CHECK(wide.toString() ==
+        "core=[16,8] reps=[1,3] reg=[(0,1),(8,0)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[]");
 }
 
 TEST_CASE("a rank-0 layout is one element in every lane", "[layout]") {
@@ -156,10 +157,11 @@ TEST_CASE("a rank-0 layout is one element in every lane", "[layout]") {
 }
 
 TEST_CASE("blocked layouts hold every element for every shape", "[layout]") {
-  const std::vector<Shape> shapes = {{24},         {48},        {80},          {96},        {176},   {192},
-                                     {1},          {2},         {4096},        {1, 4096},   {4096, 1}, {24, 48},
-                                     {80, 96},     {176, 192},  {64, 64},      {3, 5},      {15, 7}, {16, 1},
-                                     {2, 3, 4, 5}, {2, 1, 6, 4, 8}, {1, 1, 1, 1, 1}, {128, 3}, {7, 256}, {6, 10, 12}};
+  const std::vector<Shape> shapes = {
+      {24},     {48},     {80},       {96},      {176},        {192},           {1},
+      {2},      {4096},   {1, 4096},  {4096, 1}, {24, 48},     {80, 96},        {176, 192},
+      {64, 64}, {3, 5},   {15, 7},    {16, 1},   {2, 3, 4, 5}, {2, 1, 6, 4, 8}, {1, 1, 1, 1, 1},
+      {128, 3}, {7, 256}, {6, 10, 12}};
   for (const Shape &shape : shapes)
     for (int warps : {1, 2, 4, 8})
       for (int vector : {1, 4, 8})
@@ -224,8 +226,8 @@ TEST_CASE("equal maps are equal layouts", "[layout]") {
     const Layout l(2, {16, 8}, reps, a.reg(), a.lane(), {});
     for (int r = 0; r < l.numRegs(); ++r) {
       const int rep = r / 4;
-      CHECK(l.coords(r, 9, 0) ==
-            Coords{a.coords(r % 4, 9, 0)[0] + 16 * (rep / reps[1]), a.coords(r % 4, 9, 0)[1] + 8 * (rep % reps[1])});
+      CHECK(l.coords(r, 9, 0) == Coords{a.coords(r % 4, 9, 0)[0] + 16 * (rep / reps[1]),
+                                        a.coords(r % 4, 9, 0)[1] + 8 * (rep % reps[1])});
     }
   }
   CHECK(a != byReps);
@@ -246,14 +248,16 @@ TEST_CASE("malformed layouts are refused with the reason", "[layout]") {
   CHECK_FALSE(Layout::create(1, {4}, {1}, {{0, 1}}, std::vector<Coords>(5), {}, &why));
 
   const std::string good = accumulator().toString();
-  CHECK(Layout::parse(" core=[16, 8] reps=[1,3]  reg=[(0,1), (8,0)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[] "));
-  for (std::string bad : {std::string(), good + "x", good.substr(0, good.size() - 1),
-                          std::string("core=[16] reps=[1,1] reg=[] lane=[] warp=[]"),
-                          std::string("core=[16] reps=[1] reg=[(1,2)] lane=[(0),(0),(0),(0),(0)] warp=[]"),
-                          std::string("core=[99999999999] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]"),
-                          std::string("core=[-16] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]"),
-                          std::string("core=[1,1,1,1,1,1,1,1,1] reps=[1,1,1,1,1,1,1,1,1] reg=[] lane=[] warp=[]"),
-                          std::string("core=[16] reps=[1] reg=[(1] lane=[(0),(0),(0),(0),(0)] warp=[]")}) {
+  CHECK(Layout::parse(
+      " core=[16, 8] reps=[1,3]  reg=[(0,1), (8,0)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[] "));
+  for (std::string bad :
+       {std::string(), good + "x", good.substr(0, good.size() - 1),
+        std::string("core=[16] reps=[1,1] reg=[] lane=[] warp=[]"),
+        std::string("core=[16] reps=[1] reg=[(1,2)] lane=[(0),(0),(0),(0),(0)] warp=[]"),
+        std::string("core=[99999999999] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]"),
+        std::string("core=[-16] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]"),
+        std::string("core=[1,1,1,1,1,1,1,1,1] reps=[1,1,1,1,1,1,1,1,1] reg=[] lane=[] warp=[]"),
+        std::string("core=[16] reps=[1] reg=[(1] lane=[(0),(0),(0),(0),(0)] warp=[]")}) {
     INFO(bad);
     why.clear();
     CHECK_FALSE(Layout::parse(bad, &why));
@@ -340,9 +344,11 @@ TEST_CASE("product and left division", "[layout]") {
 TEST_CASE("collapse, broadcast, drop and insert", "[layout]") {
   std::mt19937 random(9);
   std::vector<Layout> layouts = {accumulator(), Layout::blocked(Shape{24, 48}, 1, 4, 4),
-                                 Layout::blocked(Shape{6, 10, 12}, 0, 2, 2), Layout::blocked(Shape{64, 64}, 0, 8, 8)};
+                                 Layout::blocked(Shape{6, 10, 12}, 0, 2, 2),
+                                 Layout::blocked(Shape{64, 64}, 0, 8, 8)};
   for (int i = 0; i < 30; ++i)
-    layouts.push_back(randomBijection(random, {8, 16, 4}, {1 + int(random() % 3), 2, 1 + int(random() % 3)}, 3, 2));
+    layouts.push_back(
+        randomBijection(random, {8, 16, 4}, {1 + int(random() % 3), 2, 1 + int(random() % 3)}, 3, 2));
   for (const Layout &l : layouts)
     for (int axis = 0; axis < l.rank(); ++axis) {
       INFO(l.toString() << " axis " << axis);
@@ -380,8 +386,8 @@ TEST_CASE("collapse, broadcast, drop and insert", "[layout]") {
 TEST_CASE("permute keeps threads and says where registers go", "[layout]") {
   std::mt19937 random(13);
   for (int i = 0; i < 40; ++i) {
-    const Layout l = randomBijection(random, {8, 16, 4}, {1 + int(random() % 4), 1 + int(random() % 4),
-                                                          1 + int(random() % 4)}, 3, 1);
+    const Layout l = randomBijection(
+        random, {8, 16, 4}, {1 + int(random() % 4), 1 + int(random() % 4), 1 + int(random() % 4)}, 3, 1);
     std::vector<int> perm = {0, 1, 2};
     std::shuffle(perm.begin(), perm.end(), random);
     const Layout p = l.permute(perm);
@@ -405,7 +411,8 @@ TEST_CASE("contiguous runs against plain search", "[layout]") {
   const Layout flipped(1, {64}, {1}, {{1}}, {{3}, {4}, {8}, {16}, {32}}, {});
   CHECK(flipped.contiguousRun(0) == 1);
   // Run bits may lie anywhere among the registers.
-  const Layout spread(2, {2, 128}, {1, 1}, {{0, 2}, {1, 0}, {0, 1}}, {{0, 4}, {0, 8}, {0, 16}, {0, 32}, {0, 64}}, {});
+  const Layout spread(2, {2, 128}, {1, 1}, {{0, 2}, {1, 0}, {0, 1}},
+                      {{0, 4}, {0, 8}, {0, 16}, {0, 32}, {0, 64}}, {});
   CHECK(spread.contiguousBits(1) == std::vector<int>{2, 0});
   CHECK(spread.contiguousRun(1) == 4);
   CHECK(spread.contiguousRun(0) == 2);
@@ -455,10 +462,10 @@ TEST_CASE("conversions: the kind, the maps and the sources, against enumeration"
     std::vector<std::set<std::int64_t>> inWarp(dst.numWarps());
     eachPlace(src, [&](Place p) { inWarp[p.warp].insert(flat(src.coords(p), src.shape())); });
     eachPlace(dst, [&](Place p) { stays = stays && inWarp[p.warp].count(flat(dst.coords(p), dst.shape())); });
-    const ConversionKind expected = src == dst  ? ConversionKind::Same
-                                    : renames ? ConversionKind::RenameRegisters
-                                    : stays   ? ConversionKind::ShuffleLanes
-                                              : ConversionKind::SharedMemory;
+    const ConversionKind expected = src == dst ? ConversionKind::Same
+                                    : renames  ? ConversionKind::RenameRegisters
+                                    : stays    ? ConversionKind::ShuffleLanes
+                                               : ConversionKind::SharedMemory;
     CHECK(name(kind) == name(expected));
     int bad = 0;
     if (kind <= ConversionKind::RenameRegisters) {
@@ -496,6 +503,14 @@ TEST_CASE("conversions: the kind, the maps and the sources, against enumeration"
     reg.pop_back();
     std::vector<Coords> warp = a.warp();
     check(a, Layout(2, a.core(), a.reps(), reg, lane, warp));
+    // The same registers in other lanes; in other warps.
+    std::vector<Coords> turned = a.lane();
+    std::rotate(turned.begin(), turned.begin() + 1 + i % 4, turned.end());
+    check(a, Layout(2, a.core(), a.reps(), a.reg(), turned, a.warp()));
+    turned = a.lane();
+    std::swap(turned[i % 5], warp[0]);
+    check(a, Layout(2, a.core(), a.reps(), a.reg(), turned, warp));
+    warp = a.warp();
     warp[0] ^= lane[1];
     check(a, Layout(2, a.core(), a.reps(), reg, lane, warp));
     check(a, randomBijection(random, a.core(), a.reps(), 2, 1));
@@ -504,7 +519,7 @@ TEST_CASE("conversions: the kind, the maps and the sources, against enumeration"
   check(Layout(2, {8, 8}, {2, 6}, {{0, 1}}, {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {{0, 0}}),
         Layout(2, {16, 8}, {1, 6}, {{0, 1}, {8, 0}}, {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {{0, 0}}));
   check(Layout::blocked(Shape{48, 96}, 1, 4, 2), Layout::blocked(Shape{48, 96}, 0, 4, 2));
-  for (ConversionKind k : {ConversionKind::Same, ConversionKind::RenameRegisters, ConversionKind::ShuffleLanes,
-                           ConversionKind::SharedMemory})
+  for (ConversionKind k : {ConversionKind::Same, ConversionKind::RenameRegisters,
+                           ConversionKind::ShuffleLanes, ConversionKind::SharedMemory})
     CHECK(seen[k] > 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Every row is checked against PTX's fragment formulas, written here a second time and independently, and by
-/// exhaustion: the lanes' registers cover each operand exactly once.
+/// \file Every row is checked against PTX's fragment formulas, written here a second time and independently,
+/// and by exhaustion: the lanes' registers cover each operand exactly once.
 #include "ir/base/MmaTable.h"
 
 #include <catch2/catch.hpp>
@@ -32,10 +32,14 @@ Coords ptxA(const MmaRow &row, int l, int e) {
 Coords ptxB(const MmaRow &row, int l, int e) {
   const int group = l / 4, inGroup = l % 4;
   switch (byteSize(row.b.dtype)) {
-  case 2: return {inGroup * 2 + (e & 1) + 8 * (e >> 1), group};
-  case 1: return {inGroup * 4 + (e & 3) + 16 * (e >> 2), group};
-  case 4: return {inGroup + 4 * e, group};
-  default: return {inGroup, group};
+  case 2:
+    return {inGroup * 2 + (e & 1) + 8 * (e >> 1), group};
+  case 1:
+    return {inGroup * 4 + (e & 3) + 16 * (e >> 2), group};
+  case 4:
+    return {inGroup + 4 * e, group};
+  default:
+    return {inGroup, group};
   }
 }
 Coords ptxC(const MmaRow &, int l, int e) { return {l / 4 + 8 * (e >> 1), l % 4 * 2 + (e & 1)}; }
@@ -70,7 +74,8 @@ TEST_CASE("every fragment is PTX's and covers its operand exactly", "[mma]") {
       CHECK(bad == 0);
       CHECK(int(covered.size()) == c.rows * c.columns);
 
-      // Packing: whole registers of 32 bits (64 for f64), elements of one register consecutive along k (A, B).
+      // Packing: whole registers of 32 bits (64 for f64), elements of one register consecutive along k (A,
+      // B).
       const MmaFragment &f = *c.fragment;
       const std::size_t regBits = f.dtype == DType::f64 ? 64 : 32;
       CHECK(byteSize(f.dtype) * 8 * f.elemsPerReg == regBits);
@@ -96,7 +101,8 @@ TEST_CASE("names, mnemonics and intrinsics of rows", "[mma]") {
     CHECK(&row.operand(MmaOperand::A) == &row.a);
     CHECK(&row.operand(MmaOperand::B) == &row.b);
     CHECK(&row.operand(MmaOperand::C) == &row.c);
-    const std::string shape = "m" + std::to_string(row.m) + "n" + std::to_string(row.n) + "k" + std::to_string(row.k);
+    const std::string shape =
+        "m" + std::to_string(row.m) + "n" + std::to_string(row.n) + "k" + std::to_string(row.k);
     CHECK(row.name.find("_" + shape + "_") != std::string::npos);
     CHECK(row.mnemonic.find("." + shape + ".row.col.") != std::string::npos);
     CHECK(row.intrinsic.find("." + shape + ".row.col.") != std::string::npos);
@@ -131,7 +137,8 @@ TEST_CASE("selection by type, shape and target", "[mma]") {
   CHECK(pick(a100, {DType::f16, DType::bf16, DType::f32, 64, 64, 64}).empty());
   CHECK(pick(a100, {DType::bf16, DType::bf16, DType::bf16, 64, 64, 64}).empty());
   CHECK(pick(a100, {DType::f32, DType::f32, DType::f32, 64, 64, 64}).empty());
-  CHECK(pick(a100, {DType::f32, DType::f32, DType::f32, 64, 64, 64, true}) == "sm80_m16n8k8_f32tf32tf32f32_tn");
+  CHECK(pick(a100, {DType::f32, DType::f32, DType::f32, 64, 64, 64, true}) ==
+        "sm80_m16n8k8_f32tf32tf32f32_tn");
   CHECK(pick(a100, {DType::f64, DType::f64, DType::f64, 24, 8, 12}) == "sm80_m8n8k4_f64f64f64f64_tn");
   CHECK(pick(a100, {DType::i8, DType::u8, DType::i32, 16, 8, 96}) == "sm80_m16n8k32_s32s8u8s32_tn");
   CHECK(pick(a100, {DType::i8, DType::i8, DType::i32, 16, 8, 48}) == "sm80_m16n8k16_s32s8s8s32_tn");
@@ -189,6 +196,23 @@ TEST_CASE("warp-tiled operands: coverage, owners and atoms by exhaustion", "[mma
         CHECK(bad == 0);
         CHECK(int(registers.size()) == tiled->numRegs());
       }
+    }
+}
+
+TEST_CASE("atoms of a warp follow each other with the last dimension fastest", "[mma]") {
+  const Layout &c = findMma("sm80_m16n8k16_f32bf16bf16f32_tn")->c.layout;
+  for (int atomsM : {1, 2, 3})
+    for (int atomsN : {1, 4, 6, 7}) {
+      const std::vector<std::int32_t> shape = {16 * atomsM, 8 * atomsN};
+      const Layout tiled = *warpTiled(c, shape, 1, 1, MmaOperand::C);
+      // Powers of two come before odd factors: of 3 x 6 atoms, two columns are neighbours in each repetition.
+      const int evenM = atomsM & -atomsM, evenN = atomsN & -atomsN;
+      for (int i = 0; i < atomsM; ++i)
+        for (int j = 0; j < atomsN; ++j) {
+          const int repetition = i / evenM * (atomsN / evenN) + j / evenN;
+          const int atom = (repetition * evenM + i % evenM) * evenN + j % evenN;
+          CHECK(atomReg(tiled, c, i, j) == atom * c.numRegs());
+        }
     }
 }
 
