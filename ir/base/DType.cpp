@@ -64,8 +64,9 @@ constexpr std::uint32_t encode(const Format &f, double v) {
   const std::uint64_t half = std::uint64_t(1) << (drop - 1);
   if (rest > half || (rest == half && (kept & 1)))
     ++kept;
-  // `kept` holds the implicit bit of a normal number, so adding it to the exponent field less one also carries a
-  // subnormal that rounded up, or a significand that rounded to the next power of two, into the exponent.
+  // `kept` holds the implicit bit of a normal number, so adding it to the exponent field less one also
+  // carries a subnormal that rounded up, or a significand that rounded to the next power of two, into the
+  // exponent.
   const std::uint64_t code = (std::uint64_t(field - 1) << f.mantissaBits) + kept;
   return sign | (code > f.maxFinite ? f.overflow : std::uint32_t(code));
 }
@@ -83,7 +84,9 @@ constexpr float decodeFinite(const Format &f, std::uint32_t code) {
   return code & signBit ? -magnitude : magnitude;
 }
 
-constexpr std::uint32_t floatSign(std::uint32_t code, int signPosition) { return (code >> signPosition) << 31; }
+constexpr std::uint32_t floatSign(std::uint32_t code, int signPosition) {
+  return (code >> signPosition) << 31;
+}
 constexpr std::uint32_t floatInfinity = 0x7f800000, floatNan = 0x7fc00000;
 
 template <int Codes> constexpr auto decodeTable(const Format &f, bool hasInfinity) {
@@ -93,8 +96,9 @@ template <int Codes> constexpr auto decodeTable(const Format &f, bool hasInfinit
     if (magnitude <= f.maxFinite)
       table[code] = decodeFinite(f, code);
     else
-      table[code] = std::bit_cast<float>(floatSign(code, f.exponentBits + f.mantissaBits) |
-                                         (hasInfinity && magnitude == f.maxFinite + 1 ? floatInfinity : floatNan));
+      table[code] =
+          std::bit_cast<float>(floatSign(code, f.exponentBits + f.mantissaBits) |
+                               (hasInfinity && magnitude == f.maxFinite + 1 ? floatInfinity : floatNan));
   }
   return table;
 }
@@ -120,7 +124,8 @@ std::uint16_t f16FromFloat(float v) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(v), magnitude = u & 0x7fffffff;
   // Normal results that cannot overflow: 2^-14 <= |v| < 65520. Rebias the exponent by 127 - 15 and round.
   if (magnitude >= 0x38800000 && magnitude < 0x477ff000)
-    return std::uint16_t((u >> 16 & 0x8000) | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
+    return std::uint16_t((u >> 16 & 0x8000) |
+                         ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
   return f16FromDouble(v);
 }
 

@@ -34,8 +34,9 @@ UserError::~UserError() = default;
 
 InternalError::InternalError(const std::string &message, std::string reproducer)
     : std::runtime_error("internal error: " + message +
-                         (reproducer.empty() ? std::string("; this is a bug of Sectile, please report it")
-                                             : "; this is a bug of Sectile, please report it with " + reproducer)),
+                         (reproducer.empty()
+                              ? std::string("; this is a bug of Sectile, please report it")
+                              : "; this is a bug of Sectile, please report it with " + reproducer)),
       reproducerPath(std::move(reproducer)) {}
 InternalError::~InternalError() = default;
 

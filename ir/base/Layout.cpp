@@ -21,11 +21,12 @@ Coords::Coords(std::span<const std::int32_t> s) {
   std::copy(s.begin(), s.end(), v.begin());
 }
 
-// --- F2 ---------------------------------------------------------------------------------------------------------
+// --- F2
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
-/// A reduced basis of the span of the columns inserted so far: the leading bit of each vector occurs in no other.
-/// `combination` says which columns XOR to it; only columns that were independent take part.
+/// A reduced basis of the span of the columns inserted so far: the leading bit of each vector occurs in no
+/// other. `combination` says which columns XOR to it; only columns that were independent take part.
 struct Echelon {
   struct Entry {
     std::uint64_t vector, combination;
@@ -112,15 +113,20 @@ F2Matrix F2Matrix::identity(int n) {
 
 std::string_view name(ConversionKind kind) {
   switch (kind) {
-  case ConversionKind::Same: return "same";
-  case ConversionKind::RenameRegisters: return "rename_registers";
-  case ConversionKind::ShuffleLanes: return "shuffle_lanes";
-  case ConversionKind::SharedMemory: break;
+  case ConversionKind::Same:
+    return "same";
+  case ConversionKind::RenameRegisters:
+    return "rename_registers";
+  case ConversionKind::ShuffleLanes:
+    return "shuffle_lanes";
+  case ConversionKind::SharedMemory:
+    break;
   }
   return "shared_memory";
 }
 
-// --- building ---------------------------------------------------------------------------------------------------
+// --- building
+// ---------------------------------------------------------------------------------------------------
 
 Layout::Layout() : laneBases(laneBits) {}
 
@@ -200,8 +206,8 @@ std::optional<Layout> Layout::create(int rank, Coords core, Coords reps, std::ve
 }
 
 void Layout::normalise() {
-  // The last axis that repeats is the fastest digit of the repetition number. While its count is even, its lowest
-  // bit is the lowest bit of the whole number: the next register bit.
+  // The last axis that repeats is the fastest digit of the repetition number. While its count is even, its
+  // lowest bit is the lowest bit of the whole number: the next register bit.
   for (int d = rankValue - 1; d >= 0; --d) {
     while (repsValue[d] % 2 == 0) {
       Coords b;
@@ -260,7 +266,8 @@ Layout Layout::blocked(std::span<const std::int32_t> shape, int contiguousAxis, 
   return blocked(shape, order, vectorElems, warps);
 }
 
-// --- reading ----------------------------------------------------------------------------------------------------
+// --- reading
+// ----------------------------------------------------------------------------------------------------
 
 std::vector<std::int32_t> Layout::shape() const {
   std::vector<std::int32_t> s;
@@ -306,7 +313,8 @@ struct Dependence {
     Echelon e;
     int index = 0;
     // Only the core registers: repetitions are independent of everything.
-    for (auto [bases, mask] : {std::pair(&l.reg(), &reg), std::pair(&l.lane(), &lane), std::pair(&l.warp(), &warp)})
+    for (auto [bases, mask] :
+         {std::pair(&l.reg(), &reg), std::pair(&l.lane(), &lane), std::pair(&l.warp(), &warp)})
       for (std::size_t i = 0; i < bases->size(); ++i)
         if (e.insert(form.pack((*bases)[i]), index++))
           ++rank;
@@ -368,7 +376,8 @@ std::vector<int> Layout::contiguousBits(int axis) const {
 }
 int Layout::contiguousRun(int axis) const { return 1 << contiguousBits(axis).size(); }
 
-// --- axes -------------------------------------------------------------------------------------------------------
+// --- axes
+// -------------------------------------------------------------------------------------------------------
 
 Layout Layout::collapse(int axis) const {
   assert(axis >= 0 && axis < rankValue);
@@ -400,7 +409,8 @@ template <class Source> static Coords moved(const Coords &c, int rank, Source so
   }
   return r;
 }
-template <class Source> static std::vector<Coords> movedAll(const std::vector<Coords> &v, int rank, Source source) {
+template <class Source>
+static std::vector<Coords> movedAll(const std::vector<Coords> &v, int rank, Source source) {
   std::vector<Coords> r;
   for (const Coords &c : v)
     r.push_back(moved(c, rank, source, 0));
@@ -437,7 +447,8 @@ int Layout::permutedReg(std::span<const int> perm, int reg) const {
   return result << regBases.size() | (reg & ((1 << regBases.size()) - 1));
 }
 
-// --- text -------------------------------------------------------------------------------------------------------
+// --- text
+// -------------------------------------------------------------------------------------------------------
 
 static std::string listText(const Coords &c, int rank, char open, char close) {
   std::string s(1, open);
@@ -447,8 +458,8 @@ static std::string listText(const Coords &c, int rank, char open, char close) {
 }
 
 std::string Layout::toString() const {
-  std::string s = "core=" + listText(coreValue, rankValue, '[', ']') + " reps=" +
-                  listText(repsValue, rankValue, '[', ']');
+  std::string s = "core=" + listText(coreValue, rankValue, '[', ']') +
+                  " reps=" + listText(repsValue, rankValue, '[', ']');
   auto add = [&](const char *what, const std::vector<Coords> &bases) {
     s += what;
     for (std::size_t i = 0; i < bases.size(); ++i)
@@ -571,7 +582,8 @@ std::size_t Layout::hash() const {
   return std::size_t(h ^ (h >> 32));
 }
 
-// --- linear form ------------------------------------------------------------------------------------------------
+// --- linear form
+// ------------------------------------------------------------------------------------------------
 
 LinearForm::LinearForm(const Layout &l)
     : rank(l.rank()), laneBits(int(l.lane().size())), warpBits(int(l.warp().size())), reps(l.reps()),

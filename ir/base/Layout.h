@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Layouts: which thread holds which element of a tile, in which register.
 ///
-/// A tile value of shape `[M, N, ...]` lives in the registers of all threads of a block. A `Layout` maps a place
-/// (register, lane, warp) to the coordinates of the tile element that is held there.
+/// A tile value of shape `[M, N, ...]` lives in the registers of all threads of a block. A `Layout` maps a
+/// place (register, lane, warp) to the coordinates of the tile element that is held there.
 ///
-/// 1. The core. The bits of register, lane and warp number each have a *basis*: the coordinates that the bit adds
-///    when it is set. Coordinates are added by XOR, dimension by dimension, so the map is linear over F2. The core
-///    tile has a power of two of elements along every dimension. A zero basis means broadcast: both values of that
-///    bit hold the same elements.
-/// 2. The repetitions. The tile is the core, repeated `reps[d]` times along each dimension d, each repetition in
-///    further registers of the same thread: shape = core * reps. So 24, 48, 80, 96, ... are ordinary sizes.
-///    Register index = (repetition number, row-major, last dimension fastest) * 2^reg.size() + core register.
+/// 1. The core. The bits of register, lane and warp number each have a *basis*: the coordinates that the
+///    bit adds when it is set. Coordinates are added by XOR, dimension by dimension, so the map is linear
+///    over F2. The core tile has a power of two of elements along every dimension. A zero basis means
+///    broadcast: both values of that bit hold the same elements.
+/// 2. The repetitions. The tile is the core, repeated `reps[d]` times along each dimension d, each
+///    repetition in further registers of the same thread: shape = core * reps. So 24, 48, 80, 96, ... are
+///    ordinary sizes. Register index = (repetition number, row-major, last dimension fastest) *
+///    2^reg.size() + core register.
 ///
 /// Example. The accumulator of an mma.sync m16n8, f32: lane l and register r hold
 /// row = l/4 + 8*(r>>1), column = 2*(l%4) + (r&1). As bases (row, column):
@@ -20,22 +21,23 @@
 ///     core [16, 8], reps [1, 1]
 ///
 /// Lane 5 = 0b00101, register 3: (0,2) ^ (1,0) ^ (0,1) ^ (8,0) = row 9, column 3. A tile [16, 24] of it has
-/// reps [1, 3] and 12 registers; register 7 = 1*4 + 3 of lane 5 holds row 9, column 8 + 3 = 11. Two warps side by
-/// side along N add a warp basis (0,8): core [16, 16]. Two warps that hold copies add a warp basis (0,0).
+/// reps [1, 3] and 12 registers; register 7 = 1*4 + 3 of lane 5 holds row 9, column 8 + 3 = 11. Two warps
+/// side by side along N add a warp basis (0,8): core [16, 16]. Two warps that hold copies add a warp basis
+/// (0,0).
 ///
-/// Normal form. A repetition by an even count of the last repeated dimension numbers its registers just like one
-/// more register bit, so it is stored as one. Hence two layouts are `==` exactly when they are the same map with
-/// the same number of register, lane and warp bits.
+/// Normal form. A repetition by an even count of the last repeated dimension numbers its registers just
+/// like one more register bit, so it is stored as one. Hence two layouts are `==` exactly when they are the
+/// same map with the same number of register, lane and warp bits.
 ///
 /// What can be read off the bases:
 /// - vector width of a memory access along an axis: how many register bases are 1, 2, 4, ... on it;
-/// - duplicates: with a basis that depends on the others, several places hold one element; all but one must not
-///   store it (`freeLanes`, `freeWarps`);
-/// - the cost of a conversion src -> dst: only registers differ: renaming, free. Each element stays in its warp:
-///   shuffles. Else: through shared memory.
+/// - duplicates: with a basis that depends on the others, several places hold one element; all but one must
+///   not store it (`freeLanes`, `freeWarps`);
+/// - the cost of a conversion src -> dst: only registers differ: renaming, free. Each element stays in its
+///   warp: shuffles. Else: through shared memory.
 ///
-/// Functions state their @pre; a violated one is a bug of the caller and asserts. Text and attributes from outside
-/// go through `create` or `parse`, which report instead.
+/// Functions state their @pre; a violated one is a bug of the caller and asserts. Text and attributes from
+/// outside go through `create` or `parse`, which report instead.
 #pragma once
 
 #include <array>
@@ -107,8 +109,8 @@ public:
   /// @pre what `create` checks.
   Layout(int rank, Coords core, Coords reps, std::vector<Coords> reg, std::vector<Coords> lane,
          std::vector<Coords> warp);
-  /// Checks 0 <= rank <= maxLayoutRank, core a power of two >= 1, reps >= 1, every basis inside the core, 5 lane
-  /// bases (fewer if `partial`, for building blocks of `product`); on failure says why.
+  /// Checks 0 <= rank <= maxLayoutRank, core a power of two >= 1, reps >= 1, every basis inside the core, 5
+  /// lane bases (fewer if `partial`, for building blocks of `product`); on failure says why.
   static std::optional<Layout> create(int rank, Coords core, Coords reps, std::vector<Coords> reg,
                                       std::vector<Coords> lane, std::vector<Coords> warp,
                                       std::string *whyNot = nullptr, bool partial = false);
@@ -116,10 +118,10 @@ public:
   static Layout partial(int rank, Coords core, std::vector<Coords> reg, std::vector<Coords> lane,
                         std::vector<Coords> warp, Coords reps = {1, 1, 1, 1, 1, 1, 1, 1});
 
-  /// The memory-coalesced layout of `shape`: `vectorElems` registers along order[0], then lanes along it, then
-  /// lanes along order[1], ..., then warps along what is left (in `warpOrder`, or `order` if that is empty), then
-  /// the remaining registers, in `order`. Odd factors become repetitions. Lanes and warps that find nothing left
-  /// hold copies. `order` lists every axis, the contiguous one first.
+  /// The memory-coalesced layout of `shape`: `vectorElems` registers along order[0], then lanes along it,
+  /// then lanes along order[1], ..., then warps along what is left (in `warpOrder`, or `order` if that is
+  /// empty), then the remaining registers, in `order`. Odd factors become repetitions. Lanes and warps that
+  /// find nothing left hold copies. `order` lists every axis, the contiguous one first.
   /// @pre shape entries >= 1; vectorElems and warps powers of two.
   /// @post shape() == shape; surjective; every element is held.
   static Layout blocked(std::span<const std::int32_t> shape, std::span<const int> order, int vectorElems,
@@ -146,8 +148,8 @@ public:
   /// The element held at a place. @pre reg < numRegs(), lane < 32, warp < numWarps().
   Coords coords(int reg, int lane, int warp) const;
   Coords coords(Place p) const { return coords(p.reg, p.lane, p.warp); }
-  /// The part that depends on the register alone: coords(reg, l, w) is regCoords(reg), its core part XORed with
-  /// threadCoords(l, w).
+  /// The part that depends on the register alone: coords(reg, l, w) is regCoords(reg), its core part XORed
+  /// with threadCoords(l, w).
   Coords regCoords(int reg) const { return coords(reg, 0, 0); }
   Coords threadCoords(int lane, int warp) const { return coords(0, lane, warp); }
 
@@ -156,8 +158,9 @@ public:
   bool isSurjective() const;
   bool isBijective() const { return isInjective() && isSurjective(); }
 
-  /// Bits of the lane (warp, register) number whose basis depends on the bases of registers and lower bits (order:
-  /// register, lane, warp). Storing only from places where all free bits are 0 stores every held element once.
+  /// Bits of the lane (warp, register) number whose basis depends on the bases of registers and lower bits
+  /// (order: register, lane, warp). Storing only from places where all free bits are 0 stores every held
+  /// element once.
   std::uint32_t freeRegs() const;
   std::uint32_t freeLanes() const;
   std::uint32_t freeWarps() const;
@@ -165,9 +168,9 @@ public:
   std::uint32_t lanesAlong(int axis) const;
   std::uint32_t warpsAlong(int axis) const;
 
-  /// The layout after a reduction of `axis` to length 1: its bases are zeroed on the axis; register bases that
-  /// then depend on earlier ones go away. The register of the result that a register of this one falls into is
-  /// regOfBroadcast(result, *this, reg).
+  /// The layout after a reduction of `axis` to length 1: its bases are zeroed on the axis; register bases
+  /// that then depend on earlier ones go away. The register of the result that a register of this one falls
+  /// into is regOfBroadcast(result, *this, reg).
   Layout collapse(int axis) const;
   /// Removes an axis. @pre dim(axis) == 1
   Layout drop(int axis) const;
@@ -175,11 +178,13 @@ public:
   Layout insertUnit(int axis) const;
   /// Result axis i is this axis perm[i]. Places keep their thread; see `permutedReg` for registers.
   Layout permute(std::span<const int> perm) const;
-  /// The register of permute(perm) that holds what `reg` holds here. The identity unless two or more axes repeat.
+  /// The register of permute(perm) that holds what `reg` holds here. The identity unless two or more axes
+  /// repeat.
   int permutedReg(std::span<const int> perm, int reg) const;
 
-  /// Length of the longest run of elements consecutive along `axis` (a power of two, 1 if none) held by registers
-  /// of one thread, aligned to its length: all bases but those of contiguousBits are multiples of it on the axis.
+  /// Length of the longest run of elements consecutive along `axis` (a power of two, 1 if none) held by
+  /// registers of one thread, aligned to its length: all bases but those of contiguousBits are multiples of
+  /// it on the axis.
   int contiguousRun(int axis) const;
   /// The register bits with bases 1, 2, 4, ... along `axis`: log2(contiguousRun(axis)) entries.
   std::vector<int> contiguousBits(int axis) const;
@@ -199,9 +204,9 @@ private:
   std::vector<Coords> regBases, laneBases, warpBases;
 };
 
-/// The linear part of a layout. Repetitions by a power of two count as register bits; `odd` are the odd factors
-/// that remain, so layouts of one shape agree in `odd` and in the rows of the matrix. Input bits: registers, lanes,
-/// warps, lowest first. Output bits: dimension rank-1 lowest.
+/// The linear part of a layout. Repetitions by a power of two count as register bits; `odd` are the odd
+/// factors that remain, so layouts of one shape agree in `odd` and in the rows of the matrix. Input bits:
+/// registers, lanes, warps, lowest first. Output bits: dimension rank-1 lowest.
 struct LinearForm {
   int rank = 0, regBits = 0, laneBits = 0, warpBits = 0;
   Coords odd, pow2; ///< shape = odd * pow2
@@ -238,22 +243,26 @@ InverseLayout invert(const Layout &l);
 /// element. The identity if both are one bijective layout. @pre same shapes; src is surjective.
 F2Matrix compose(const InverseLayout &src, const Layout &dst);
 
-/// `inner` is copied over the places and coordinates of `outer`: bits of `inner` come first, coordinates of `outer`
-/// count in units of the shape of `inner`. @pre same rank; inner has no repetition; lane bases together <= 5.
+/// `inner` is copied over the places and coordinates of `outer`: bits of `inner` come first, coordinates of
+/// `outer` count in units of the shape of `inner`. @pre same rank; inner has no repetition; lane bases
+/// together <= 5.
 Layout product(const Layout &inner, const Layout &outer);
 /// The `outer` with product(inner, outer) == l, if there is one: l can be made of whole `inner` tiles.
 std::optional<Layout> divideLeft(const Layout &l, const Layout &inner);
 
 /// What it takes to turn src into dst. @pre same shape and numbers of warps; src surjective.
 ConversionKind conversionKind(const Layout &src, const Layout &dst);
-/// For each register of dst, the register of src with the same element. @pre the kind is Same or RenameRegisters.
+/// For each register of dst, the register of src with the same element. @pre the kind is Same or
+/// RenameRegisters.
 std::vector<int> registerMap(const Layout &src, const Layout &dst);
-/// Where the element that dst holds at `p` is in src, within the same warp, in the same lane if that is possible.
-/// None if no lane of the warp has it. Always there for the kinds Same, RenameRegisters, ShuffleLanes.
+/// Where the element that dst holds at `p` is in src, within the same warp, in the same lane if that is
+/// possible. None if no lane of the warp has it. Always there for the kinds Same, RenameRegisters,
+/// ShuffleLanes.
 std::optional<Place> sourceInWarp(const Layout &src, const Layout &dst, Place p);
 
-/// dst is src with some axes of length 1 stretched. The register of src with the element that `dstReg` shows; none
-/// if lanes or warps disagree (then src must be converted to dst collapsed on those axes first).
+/// dst is src with some axes of length 1 stretched. The register of src with the element that `dstReg`
+/// shows; none if lanes or warps disagree (then src must be converted to dst collapsed on those axes
+/// first).
 std::optional<int> regOfBroadcast(const Layout &src, const Layout &dst, int dstReg);
 
 } // namespace sectile

@@ -46,8 +46,9 @@ Layout product(const Layout &inner, const Layout &outer) {
   Coords core;
   for (int d = 0; d < inner.rank(); ++d)
     core[d] = inner.core()[d] * outer.core()[d];
-  return Layout::partial(inner.rank(), core, joined(inner.reg(), outer.reg()), joined(inner.lane(), outer.lane()),
-                         joined(inner.warp(), outer.warp()), outer.reps());
+  return Layout::partial(inner.rank(), core, joined(inner.reg(), outer.reg()),
+                         joined(inner.lane(), outer.lane()), joined(inner.warp(), outer.warp()),
+                         outer.reps());
 }
 
 std::optional<Layout> divideLeft(const Layout &l, const Layout &inner) {
@@ -59,7 +60,8 @@ std::optional<Layout> divideLeft(const Layout &l, const Layout &inner) {
     if (core[d] == 0)
       return std::nullopt;
   }
-  auto quotient = [&](const std::vector<Coords> &all, const std::vector<Coords> &in, std::vector<Coords> &out) {
+  auto quotient = [&](const std::vector<Coords> &all, const std::vector<Coords> &in,
+                      std::vector<Coords> &out) {
     if (in.size() > all.size() || !std::equal(in.begin(), in.end(), all.begin()))
       return false;
     for (std::size_t i = in.size(); i < all.size(); ++i) {
@@ -80,7 +82,8 @@ std::optional<Layout> divideLeft(const Layout &l, const Layout &inner) {
   return Layout::partial(l.rank(), core, std::move(reg), std::move(lane), std::move(warp), l.reps());
 }
 
-// --- conversions ------------------------------------------------------------------------------------------------
+// --- conversions
+// ------------------------------------------------------------------------------------------------
 
 /// The columns [first, first + count) of m.
 static F2Matrix columnsOf(const F2Matrix &m, int first, int count) {
@@ -152,7 +155,8 @@ std::optional<Place> sourceInWarp(const Layout &src, const Layout &dst, Place p)
 }
 
 std::optional<int> regOfBroadcast(const Layout &src, const Layout &dst, int dstReg) {
-  if (src.rank() != dst.rank() || src.lane().size() != dst.lane().size() || src.warp().size() != dst.warp().size())
+  if (src.rank() != dst.rank() || src.lane().size() != dst.lane().size() ||
+      src.warp().size() != dst.warp().size())
     return std::nullopt;
   Coords keep; // 1 where the axis is not stretched
   for (int d = 0; d < src.rank(); ++d) {
@@ -166,7 +170,8 @@ std::optional<int> regOfBroadcast(const Layout &src, const Layout &dst, int dstR
     return c;
   };
   auto agree = [&](const std::vector<Coords> &a, const std::vector<Coords> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), [&](const Coords &x, const Coords &y) { return x == seen(y); });
+    return std::equal(a.begin(), a.end(), b.begin(),
+                      [&](const Coords &x, const Coords &y) { return x == seen(y); });
   };
   if (!agree(src.lane(), dst.lane()) || !agree(src.warp(), dst.warp()))
     return std::nullopt;

@@ -2,8 +2,9 @@
 /// \file One row per matrix instruction: name, shape, types, fragment layouts, PTX and LLVM spelling.
 /// Adding an instruction of a known kind is adding a row to MmaTable.cpp.
 ///
-/// Coordinates: A is (m, k), B is (k, n), C and D are (m, n). All rows compute D = A * B + C for A row-major and B
-/// column-major registers ("row.col"), so a lane's packed elements run along k for both operands.
+/// Coordinates: A is (m, k), B is (k, n), C and D are (m, n). All rows compute D = A * B + C for A
+/// row-major and B column-major registers ("row.col"), so a lane's packed elements run along k for both
+/// operands.
 #pragma once
 
 #include "ir/base/Layout.h"
@@ -55,11 +56,12 @@ struct MmaQuery {
 /// The row with the largest k whose types match and whose shape divides; null if there is none.
 const MmaRow *selectMma(const Target &target, const MmaQuery &query);
 
-/// The layout of a whole operand for a block of warpsM * warpsN warps (warp number = wm + warpsM * wn). `shape` is
-/// the operand's: [M, K], [K, N] or [M, N]. Warps along the dimension that the operand lacks hold copies.
-/// Neighbouring warps hold neighbouring atoms; atoms of one warp follow each other with the last dimension fastest,
-/// odd factors of their number as repetitions. The fragment's registers stay lowest, so atom t of a warp is
-/// registers [t * n, (t + 1) * n). None unless shape is a whole number of warps times atoms.
+/// The layout of a whole operand for a block of warpsM * warpsN warps (warp number = wm + warpsM * wn).
+/// `shape` is the operand's: [M, K], [K, N] or [M, N]. Warps along the dimension that the operand lacks
+/// hold copies. Neighbouring warps hold neighbouring atoms; atoms of one warp follow each other with the
+/// last dimension fastest, odd factors of their number as repetitions. The fragment's registers stay
+/// lowest, so each atom is a run of neighbouring registers (see atomReg). None unless shape is a whole
+/// number of warps times atoms.
 /// @pre warpsM, warpsN powers of two.
 std::optional<Layout> warpTiled(const Layout &fragment, std::span<const std::int32_t> shape, int warpsM,
                                 int warpsN, MmaOperand which);

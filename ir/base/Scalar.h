@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The meaning of every scalar operation, on host types. The interpreter and the constant folders call these,
-/// so constants, scalars and tiles agree. Every function is total: no undefined result, no trap.
+/// \file The meaning of every scalar operation, on host types. The interpreter and the constant folders
+/// call these, so constants, scalars and tiles agree. Every function is total: no undefined result, no
+/// trap.
 ///
 /// Integers (two's complement, 8 to 64 bits; the index type counts as i64):
 /// - add, sub, mul, neg, abs wrap around;
 /// - div truncates toward zero, floorDiv rounds down, ceilDiv up; x / 0 = 0 for all three, MIN / -1 = MIN;
 /// - rem belongs to div (sign of x), floorMod to floorDiv (sign of y); x rem 0 = x mod 0 = x, MIN rem -1 = 0;
 ///   so x = q * y + r always holds (wrapping);
-/// - shl, shr: a count past the width, or a negative one, shifts everything out: 0, or the sign for shr of a signed
-///   value. shr of a signed value keeps the sign.
+/// - shl, shr: a count past the width, or a negative one, shifts everything out: 0, or the sign for shr of
+///   a signed value. shr of a signed value keeps the sign.
 ///
-/// Floats: add, sub, mul, div, fma, sqrt round once to nearest even in the type's own format (for f16, bf16 and fp8 the
-/// result is as if computed exactly, then rounded as in DType.h, so fp8 saturates).
+/// Floats: add, sub, mul, div, fma, sqrt round once to nearest even in the type's own format (for f16, bf16
+/// and fp8 the result is as if computed exactly, then rounded as in DType.h, so fp8 saturates).
 /// - max, min: NaN if either is NaN; -0 < +0.
 /// - maxNum, minNum: the other one if one is NaN, NaN if both are; -0 < +0.
 ///
@@ -67,10 +68,10 @@ template <class F> decltype(auto) visitDType(DType t, F &&f) {
   return f(std::type_identity<i64>{});
 }
 
-// --- casts ----------------------------------------------------------------------------------------------------
+// --- casts ----------------------------------------------------------------------------------------
 
-/// `v` as a double, inexact ones with the last bit set ("round to odd"): rounding the result to any format of at
-/// most 51 bits of precision gives what rounding `v` would.
+/// `v` as a double, inexact ones with the last bit set ("round to odd"): rounding the result to any format
+/// of at most 51 bits of precision gives what rounding `v` would.
 template <IntElement T> double oddDouble(T v) {
   bool negative = v < T(0);
   u64 magnitude = negative ? u64(0) - u64(i64(v)) : u64(v);
@@ -124,7 +125,7 @@ template <class To, class From> To cast(From x) {
   }
 }
 
-// --- integer arithmetic -----------------------------------------------------------------------------------------
+// --- integer arithmetic ---------------------------------------------------------------------------
 
 template <IntElement T> T addInt(T x, T y) { return T(u64(x) + u64(y)); }
 template <IntElement T> T subInt(T x, T y) { return T(u64(x) - u64(y)); }
@@ -170,7 +171,7 @@ template <IntElement T> T shr(T x, T count) {
   return T(x >> int(count));
 }
 
-// --- float helpers ----------------------------------------------------------------------------------------------
+// --- float helpers --------------------------------------------------------------------------------
 
 /// x * y + z for operands whose product is exact in double; "round to odd", see oddDouble.
 inline double oddFma(double x, double y, double z) {
@@ -185,7 +186,9 @@ inline double oddFma(double x, double y, double z) {
 }
 
 /// True if x comes before y where -0 < +0. @pre no NaN
-template <class T> bool lessTotal(T x, T y) { return x < y || (x == y && std::signbit(x) && !std::signbit(y)); }
+template <class T> bool lessTotal(T x, T y) {
+  return x < y || (x == y && std::signbit(x) && !std::signbit(y));
+}
 
 template <FloatElement T> bool isNan(T x) {
   if constexpr (SmallFloat<T>)
@@ -199,11 +202,12 @@ template <FloatElement T> T quietNan() {
   else
     return std::numeric_limits<T>::quiet_NaN();
 }
-/// The type in which +, -, *, /, sqrt are computed before the one rounding to T. Double has more than twice the
-/// precision of the small formats (Figueroa 1995) and reaches far below them, so the rounding to it does no harm.
+/// The type in which +, -, *, /, sqrt are computed before the one rounding to T. Double has more than twice
+/// the precision of the small formats (Figueroa 1995) and reaches far below them, so the rounding to it
+/// does no harm.
 template <class T> using Wide = std::conditional_t<SmallFloat<T>, double, T>;
 
-// --- one name per operation, for every type it exists for -----------------------------------------------------------
+// --- one name per operation, for every type it exists for -----------------------------------------
 
 template <class T> T add(T x, T y) {
   if constexpr (std::same_as<T, bool>)

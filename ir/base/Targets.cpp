@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The table of GPUs. Sources: limits per compute capability from the CUDA Programming Guide, the rest from
-/// the vendor's data sheets of the named chip (dense figures; halved where only sparse ones are printed).
+/// \file The table of GPUs. Sources: limits per compute capability from the CUDA Programming Guide, the rest
+/// from the vendor's data sheets of the named chip (dense figures; halved where only sparse ones are
+/// printed).
 #include <sectile/Targets.h>
 
 #include <array>
@@ -10,10 +11,11 @@ namespace sectile {
 
 std::string_view name(Feature f) {
   static constexpr std::array<std::string_view, numFeatures> names = {
-      "mma_sync_f16", "mma_sync_tf32", "mma_sync_int8", "mma_sync_f64",        "mma_sync_fp8", "cp_async",
-      "ldmatrix",     "stmatrix",      "mbarrier",      "tma",                 "multicast",    "gather4",
-      "clusters",     "setmaxnreg",    "dependent_launch", "wgmma",            "tcgen05",      "tcgen05_int8",
-      "block_scale_mma", "mma_sync_block_scale", "redux_f32"};
+      "mma_sync_f16", "mma_sync_tf32", "mma_sync_int8", "mma_sync_f64",    "mma_sync_fp8",
+      "cp_async",     "ldmatrix",      "stmatrix",      "mbarrier",        "tma",
+      "multicast",    "gather4",       "clusters",      "setmaxnreg",      "dependent_launch",
+      "wgmma",        "tcgen05",       "tcgen05_int8",  "block_scale_mma", "mma_sync_block_scale",
+      "redux_f32"};
   return names[std::size_t(f)];
 }
 
@@ -109,15 +111,21 @@ static constexpr Target table[] = {
 
 double Target::denseTflops(DType t, bool tf32) const {
   switch (t) {
-  case DType::f64: return peak.f64;
-  case DType::f32: return tf32 ? peak.tf32 : peak.f32;
+  case DType::f64:
+    return peak.f64;
+  case DType::f32:
+    return tf32 ? peak.tf32 : peak.f32;
   case DType::f16:
-  case DType::bf16: return peak.f16;
+  case DType::bf16:
+    return peak.f16;
   case DType::e4m3:
-  case DType::e5m2: return peak.fp8;
+  case DType::e5m2:
+    return peak.fp8;
   case DType::i8:
-  case DType::u8: return peak.int8;
-  default: return 0;
+  case DType::u8:
+    return peak.int8;
+  default:
+    return 0;
   }
 }
 

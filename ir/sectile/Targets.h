@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file One row per GPU: limits, features and peak rates as data. Code asks `target.has(Feature)` and reads limits
-/// from here; it never compares compute capabilities.
+/// \file One row per GPU: limits, features and peak rates as data. Code asks `target.has(Feature)` and
+/// reads limits from here; it never compares compute capabilities.
 #pragma once
 
 #include <sectile/DType.h>
@@ -31,7 +31,7 @@ enum class Feature : std::uint8_t {
   wgmma,
   tcgen05,
   tcgen05Int8,
-  blockScaleMma,  ///< mma with scale factors: tcgen05 kinds mx*, or mma.sync where mmaSyncBlockScale is there too
+  blockScaleMma,  ///< mma with scale factors: tcgen05, or mma.sync where mmaSyncBlockScale is there too
   mmaSyncBlockScale,
   reduxF32,  ///< redux.sync on f32
 };
@@ -48,7 +48,7 @@ struct SECTILE_API Target {
   std::string_view arch;  ///< "sm_90a", as for ptxas and LLVM
   std::string_view chip;  ///< the flagship: "H200"
   int major, minor;       ///< compute capability
-  int ptxVersion;         ///< least PTX version with all its features, as in LLVM's +ptx84 (fp8 mma.sync needs 8.4)
+  int ptxVersion;         ///< least PTX version with all its features: LLVM's +ptx84 (8.4 for fp8 mma.sync)
   std::uint32_t features; ///< bit mask over Feature
 
   int smCount;
@@ -68,8 +68,8 @@ struct SECTILE_API Target {
   PeakTflops peak;
 
   bool has(Feature f) const { return (features >> unsigned(f)) & 1; }
-  /// Dense peak of a matrix product on elements of type t; for f32 the FMA pipes, or the tensor cores if tf32.
-  /// 0 if unknown for t.
+  /// Dense peak of a matrix product on elements of type t; for f32 the FMA pipes, or the tensor cores if
+  /// tf32. 0 if unknown for t.
   double denseTflops(DType t, bool tf32 = false) const;
 };
 
@@ -77,8 +77,8 @@ struct SECTILE_API Target {
 SECTILE_API std::span<const Target> targets();
 /// The row with this arch name ("sm_90a"), or null.
 SECTILE_API const Target *findTarget(std::string_view arch);
-/// The row whose code runs on a device of this compute capability: the exact one, or, where code is not bound to
-/// one chip, the newest lower minor of the same major. Null if none.
+/// The row whose code runs on a device of this compute capability: the exact one, or, where code is not
+/// bound to one chip, the newest lower minor of the same major. Null if none.
 SECTILE_API const Target *targetForComputeCapability(int major, int minor);
 
 } // namespace sectile

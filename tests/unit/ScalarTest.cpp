@@ -27,7 +27,8 @@ TEMPLATE_TEST_CASE("shift counts past the width", "[scalar]", i8, i16, i32, i64,
   using T = TestType;
   const T width = sizeof(T) * 8;
   const bool isSigned = std::is_signed_v<T>;
-  CHECK(s::shl(T(1), T(width - 1)) == std::numeric_limits<T>::min() + (isSigned ? T(0) : T(T(1) << (width - 1))));
+  CHECK(s::shl(T(1), T(width - 1)) ==
+        std::numeric_limits<T>::min() + (isSigned ? T(0) : T(T(1) << (width - 1))));
   for (T count : {width, T(width + 1), T(127), T(-1)}) {
     CHECK(s::shl(T(-1), count) == 0);
     CHECK(s::shr(T(5), count) == 0);
@@ -91,8 +92,8 @@ TEMPLATE_TEST_CASE("the least integer divided by -1 wraps", "[scalar]", i8, i16,
   CHECK(s::mul(least, T(-1)) == least);
 }
 
-TEMPLATE_TEST_CASE("P11: max and min propagate NaN, maxNum and minNum ignore it", "[scalar]", f64, f32, f16, bf16,
-                   e4m3, e5m2) {
+TEMPLATE_TEST_CASE("P11: max and min propagate NaN, maxNum and minNum ignore it", "[scalar]", f64, f32, f16,
+                   bf16, e4m3, e5m2) {
   using T = TestType;
   const T n = T(qnan), one = T(1.0f), two = T(2.0f);
   for (auto [a, b] : {std::pair(n, one), std::pair(one, n), std::pair(n, n)}) {
@@ -213,8 +214,8 @@ TEST_CASE("arithmetic of small floats is the exact result rounded once", "[scala
   CHECK(s::abs(e5m2(-2.0f)).bits == e5m2(2.0f).bits);
   CHECK(s::neg(1.5f) == -1.5f);
   CHECK(float(s::sqrt(f16(2.0f))) == float(f16(std::sqrt(2.0))));
-  // Subnormal bf16 results, just above and just below half of the least value 2^-133: 145 * 113 = 2^14 + 1 and
-  // 127 * 129 = 2^14 - 1.
+  // Subnormal bf16 results, just above and just below half of the least value 2^-133: 145 * 113 = 2^14 + 1
+  // and 127 * 129 = 2^14 - 1.
   auto times = [](double x, double y) {
     return s::mul(bf16(std::ldexp(x, -74)), bf16(std::ldexp(y, -74))).bits;
   };

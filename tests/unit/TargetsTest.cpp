@@ -40,8 +40,8 @@ TEST_CASE("every row of the target table is consistent", "[targets]") {
     CHECK(t.memoryGBs > 0);
     CHECK(t.l2Bytes > 0);
   }
-  CHECK(archs == std::set<std::string_view>{"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a",
-                                            "sm_120a", "sm_121a"});
+  CHECK(archs == std::set<std::string_view>{"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a",
+                                            "sm_110a", "sm_120a", "sm_121a"});
 }
 
 TEST_CASE("known facts of the targets", "[targets]") {
