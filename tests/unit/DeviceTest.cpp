@@ -222,7 +222,9 @@ TEST_CASE("Buffer: bad dims and sizes name the numbers and the user's line", "[r
   CHECK(has(message([&] { Buffer<float>(d, {1, 1, 1, 1, 1, 1}); }), "rank 6 is over the limit of 5 [buffer_dims]"));
   CHECK(has(message([&] { Buffer<double>(d, INT64_C(1) << 40, INT64_C(1) << 40); }),
             "dims [1099511627776, 1099511627776] of 8-byte elements are more than 2^63-1 bytes"));
+#ifndef __SANITIZE_ADDRESS__ // which ends the process instead
   CHECK(has(message([&] { Buffer<double>(d, INT64_C(1) << 55); }), "[out_of_memory]"));
+#endif
   Buffer<float> b(d, 4);
   const std::uint32_t line = __LINE__ + 1;
   std::string size = message([&] { b.copyFrom(std::vector<float>(3)); });

@@ -25,11 +25,11 @@ KernelArg tensor(void *data, std::vector<std::int64_t> dims, DType dtype = DType
   a.dtype = dtype;
   a.rank = static_cast<int>(dims.size());
   a.data = data;
-  std::int64_t stride = 1;
+  std::uint64_t stride = 1; // wraps for dims that no memory has
   for (int d = a.rank - 1; d >= 0; --d) {
     a.dims[d] = dims[d];
-    a.strides[d] = stride;
-    stride *= dims[d];
+    a.strides[d] = static_cast<std::int64_t>(stride);
+    stride *= static_cast<std::uint64_t>(dims[d]);
   }
   return a;
 }
