@@ -16,8 +16,23 @@ using namespace mlir;
 #include "ir/TgpuTypes.cpp.inc"
 
 namespace sectile::tgpu {
+namespace {
+
+/// Layouts are long and repeat: printed modules name each once, at the top.
+struct AsmNames : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attr, llvm::raw_ostream &os) const override {
+    if (!isa<LayoutAttr>(attr))
+      return AliasResult::NoAlias;
+    os << "layout";
+    return AliasResult::OverridableAlias;
+  }
+};
+
+} // namespace
 
 void TgpuDialect::initialize() {
+  addInterfaces<AsmNames>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/TgpuAttrs.cpp.inc"
@@ -30,6 +45,13 @@ void TgpuDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/TgpuOps.cpp.inc"
       >();
+}
+
+Operation *TgpuDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+  auto typed = dyn_cast<TypedAttr>(value);
+  if (!typed || typed.getType() != type)
+    return nullptr;
+  return tileir::ConstantOp::create(builder, loc, typed);
 }
 
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::StringRef text) {
@@ -56,9 +78,12 @@ LogicalResult LayoutAttr::verifyEncoding(llvm::ArrayRef<int64_t> shape, Type ele
 
 Layout LayoutAttr::layout() const { return *Layout::parse(std::string_view(getText())); }
 
-LayoutAttr LayoutAttr::get(MLIRContext *context, const Layout &layout) { return get(context, layout.toString()); }
+LayoutAttr LayoutAttr::get(MLIRContext *context, const Layout &layout) {
+  return get(context, layout.toString());
+}
 
-LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t warps, int64_t sharedBytes) {
+LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t warps,
+                                 int64_t sharedBytes) {
   if (warps < 1 || warps > 32 || !llvm::isPowerOf2_64(uint64_t(warps)))
     return emitError() << warps << " warps per block [launch_c1]; use a power of two from 1 to 32";
   if (sharedBytes < 0)
@@ -72,8 +97,9 @@ LogicalResult AtomAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return emitError() << "the table of MMA instructions has no row \"" << name << "\" [atom_c1]";
 }
 
-LogicalResult BufferType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::ArrayRef<int64_t> shape,
-                                 Type elementType, llvm::ArrayRef<int64_t> swizzle) {
+LogicalResult BufferType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                 llvm::ArrayRef<int64_t> shape, Type elementType,
+                                 llvm::ArrayRef<int64_t> swizzle) {
   if (shape.empty() || llvm::any_of(shape, [](int64_t length) { return length < 1; }))
     return emitError() << "a buffer has at least one axis and lengths of 1 or more [buffer_c1]";
   if (!tileir::dtypeOfType(elementType))
@@ -105,7 +131,8 @@ std::optional<Layout> layoutOf(Type t) {
 
 RankedTensorType withLayout(Type t, const Layout &layout) {
   auto tile = cast<RankedTensorType>(t);
-  return RankedTensorType::get(tile.getShape(), tile.getElementType(), LayoutAttr::get(t.getContext(), layout));
+  return RankedTensorType::get(tile.getShape(), tile.getElementType(),
+                               LayoutAttr::get(t.getContext(), layout));
 }
 
 Layout reducedLayout(const Layout &x, int axis) {
@@ -133,7 +160,8 @@ Layout reducedLayout(const Layout &x, int axis) {
   }
   Coords core = collapsed.core();
   core[axis] = 1 << parts;
-  return Layout(collapsed.rank(), core, collapsed.reps(), collapsed.reg(), collapsed.lane(), std::move(warps));
+  return Layout(collapsed.rank(), core, collapsed.reps(), collapsed.reg(), collapsed.lane(),
+                std::move(warps));
 }
 
 } // namespace sectile::tgpu

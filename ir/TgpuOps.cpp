@@ -61,19 +61,21 @@ LogicalResult verifyAccess(Operation *op, llvm::StringRef name, TensorType x, si
       return broken(op, c3, "axes " + shapeText(axes) + " of a tensor of rank " + llvm::Twine(rank),
                     "name axes of the tensor in ascending order, each once");
   if (numLo != axes.size() || numHi != axes.size())
-    return broken(op, c3, llvm::Twine(axes.size()) + " axes with " + llvm::Twine(numLo) + " lower and " +
-                              llvm::Twine(numHi) + " upper bounds",
+    return broken(op, c3,
+                  llvm::Twine(axes.size()) + " axes with " + llvm::Twine(numLo) + " lower and " +
+                      llvm::Twine(numHi) + " upper bounds",
                   "give one lower and one upper bound per axis");
   return success();
 }
 
 /// The shapes of a product, [M, K] times [K, N] into [M, N].
-LogicalResult verifyProduct(Operation *op, llvm::StringRef rule, llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b,
-                            llvm::ArrayRef<int64_t> acc) {
+LogicalResult verifyProduct(Operation *op, llvm::StringRef rule, llvm::ArrayRef<int64_t> a,
+                            llvm::ArrayRef<int64_t> b, llvm::ArrayRef<int64_t> acc) {
   if (a.size() == 2 && b.size() == 2 && acc.size() == 2 && a[1] == b[0] && acc[0] == a[0] && acc[1] == b[1])
     return success();
-  return broken(op, rule, "shapes " + shapeText(a) + ", " + shapeText(b) + " and " + shapeText(acc) +
-                              " are no [M, K], [K, N] and [M, N]");
+  return broken(op, rule,
+                "shapes " + shapeText(a) + ", " + shapeText(b) + " and " + shapeText(acc) +
+                    " are no [M, K], [K, N] and [M, N]");
 }
 
 /// A tile that goes to or comes from a buffer.
@@ -86,8 +88,8 @@ LogicalResult verifyCopy(Operation *op, llvm::StringRef rule, Type tile, BufferT
 } // namespace
 
 LogicalResult GlobalLoadOp::verify() {
-  if (failed(verifyAccess(*this, "global_load", getX().getType(), getOffsets().size(), getResult().getType(), getAxes(),
-                          getLo().size(), getHi().size())))
+  if (failed(verifyAccess(*this, "global_load", getX().getType(), getOffsets().size(), getResult().getType(),
+                          getAxes(), getLo().size(), getHi().size())))
     return failure();
   if (getPad().getType() != getX().getType().getElementType())
     return broken(*this, "global_load_c4",
@@ -97,8 +99,8 @@ LogicalResult GlobalLoadOp::verify() {
 
 LogicalResult GlobalStoreOp::verify() {
   Type value = getValue().getType();
-  if (failed(verifyAccess(*this, "global_store", getX().getType(), getOffsets().size(), value, getAxes(), getLo().size(),
-                          getHi().size())))
+  if (failed(verifyAccess(*this, "global_store", getX().getType(), getOffsets().size(), value, getAxes(),
+                          getLo().size(), getHi().size())))
     return failure();
   if (getMask() && (!elementOf(getMask().getType()).isInteger(1) || !liesAs(getMask().getType(), value)))
     return broken(*this, "global_store_c4",
@@ -111,14 +113,17 @@ LogicalResult GlobalGatherOp::verify() {
   TensorType x = getX().getType();
   if (int64_t(getIndices().size()) != x.getRank())
     return broken(*this, "global_gather_c1",
-                  llvm::Twine(getIndices().size()) + " indices for a tensor of rank " + llvm::Twine(x.getRank()));
+                  llvm::Twine(getIndices().size()) + " indices for a tensor of rank " +
+                      llvm::Twine(x.getRank()));
   Type result = getResult().getType();
   if (elementOf(result) != x.getElementType())
-    return broken(*this, "global_gather_c2", "the result is " + describe(result) + ", the tensor is " + describe(x));
+    return broken(*this, "global_gather_c2",
+                  "the result is " + describe(result) + ", the tensor is " + describe(x));
   auto check = [&](llvm::StringRef what, Type t, bool isElement) -> LogicalResult {
     if (isElement && (!isa<RankedTensorType>(t) || liesAs(t, result)))
       return success();
-    return broken(*this, "global_gather_c2", what + " is " + describe(t) + ", the result is " + describe(result),
+    return broken(*this, "global_gather_c2",
+                  what + " is " + describe(t) + ", the result is " + describe(result),
                   "give index tiles of index and a mask of bool, with the result's shape and layout");
   };
   for (Value index : getIndices())
@@ -137,7 +142,23 @@ LogicalResult ConvertLayoutOp::verify() {
   return success();
 }
 
-LogicalResult CopyOp::verify() { return verifyCopy(*this, "copy_c1", getValue().getType(), getBuffer().getType()); }
+OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(cast<RankedTensorType>(getType()));
+  auto inner = getX().getDefiningOp<ConvertLayoutOp>();
+  if (!inner)
+    return {};
+  if (inner.getX().getType() == getType())
+    return inner.getX();
+  getXMutable().assign(inner.getX());
+  return getResult();
+}
+
+LogicalResult CopyOp::verify() {
+  return verifyCopy(*this, "copy_c1", getValue().getType(), getBuffer().getType());
+}
 
 LogicalResult CopyOutOp::verify() {
   return verifyCopy(*this, "copy_out_c1", getResult().getType(), getBuffer().getType());
@@ -150,24 +171,29 @@ LogicalResult ReduceOp::verify() {
     return broken(*this, "reduce_c1", "x has no layout");
   int64_t axis = int64_t(getAxis()), rank = layout->rank();
   if (axis < 0 || axis >= rank)
-    return broken(*this, "reduce_c2", "axis " + llvm::Twine(axis) + " of a tile of rank " + llvm::Twine(rank));
+    return broken(*this, "reduce_c2",
+                  "axis " + llvm::Twine(axis) + " of a tile of rank " + llvm::Twine(rank));
   Layout expected = reducedLayout(*layout, int(axis));
   if (elementOf(result) != elementOf(x))
     return broken(*this, "reduce_c2", "x is " + describe(x) + ", the result is " + describe(result));
   if (layoutOf(result) != expected)
-    return broken(*this, "reduce_c2", "the result's layout is not x's collapsed along axis " + llvm::Twine(axis),
+    return broken(*this, "reduce_c2",
+                  "the result's layout is not x's collapsed along axis " + llvm::Twine(axis),
                   "use " + expected.toString());
   auto kind = getKind();
   bool wanted = kind == tileir::ReduceKind::k_argmax || kind == tileir::ReduceKind::k_argmin;
   if (wanted != bool(getPositions()) || wanted != bool(getResultPositions()))
-    return broken(*this, "reduce_c3", llvm::Twine(wanted ? "positions are missing for " : "positions are given for ") +
-                                          stringifyReduceKind(kind));
+    return broken(*this, "reduce_c3",
+                  llvm::Twine(wanted ? "positions are missing for " : "positions are given for ") +
+                      stringifyReduceKind(kind));
   if (!wanted)
     return success();
-  for (auto [what, position, value] : {std::tuple("positions", getPositions().getType(), x),
-                                       std::tuple("resulting positions", getResultPositions().getType(), result)})
+  for (auto [what, position, value] :
+       {std::tuple("positions", getPositions().getType(), x),
+        std::tuple("resulting positions", getResultPositions().getType(), result)})
     if (!isa<IndexType>(elementOf(position)) || !liesAs(position, value))
-      return broken(*this, "reduce_c3", llvm::Twine(what) + " are " + describe(position) + ", values are " + describe(value),
+      return broken(*this, "reduce_c3",
+                    llvm::Twine(what) + " are " + describe(position) + ", values are " + describe(value),
                     "give positions of index with the shape and layout of the values");
   return success();
 }
@@ -175,7 +201,8 @@ LogicalResult ReduceOp::verify() {
 LogicalResult MmaSyncOp::verify() {
   Type a = getA().getType(), b = getB().getType(), acc = getAcc().getType();
   if (acc != getResult().getType())
-    return broken(*this, "mma_sync_c1", "the result is " + describe(getResult().getType()) + ", acc is " + describe(acc),
+    return broken(*this, "mma_sync_c1",
+                  "the result is " + describe(getResult().getType()) + ", acc is " + describe(acc),
                   "give both one type, layout included");
   if (failed(verifyProduct(*this, "mma_sync_c1", shapeOf(a), shapeOf(b), shapeOf(acc))))
     return failure();
@@ -184,22 +211,25 @@ LogicalResult MmaSyncOp::verify() {
       {"a", a, row.a.dtype}, {"b", b, row.b.dtype}, {"acc", acc, row.c.dtype}};
   for (auto [what, t, dtype] : operands) {
     if (dtypeOfType(elementOf(t)) != dtype)
-      return broken(*this, "mma_sync_c2", llvm::Twine(what) + " is " + describe(t) + ", the atom takes " +
-                                              llvm::StringRef(name(dtype)));
+      return broken(*this, "mma_sync_c2",
+                    llvm::Twine(what) + " is " + describe(t) + ", the atom takes " +
+                        llvm::StringRef(name(dtype)));
     if (!layoutOf(t))
       return broken(*this, "mma_sync_c4", llvm::Twine(what) + " has no layout");
   }
   int64_t m = shapeOf(a)[0], n = shapeOf(b)[1], k = shapeOf(a)[1];
   if (m % row.m || n % row.n || k % row.k)
-    return broken(*this, "mma_sync_c3", "M, N, K = " + shapeText({m, n, k}) + " are no multiples of the atom's " +
-                                            shapeText({row.m, row.n, row.k}));
+    return broken(*this, "mma_sync_c3",
+                  "M, N, K = " + shapeText({m, n, k}) + " are no multiples of the atom's " +
+                      shapeText({row.m, row.n, row.k}));
   return success();
 }
 
 LogicalResult MmaFmaOp::verify() {
   if (getAcc().getType() != getResult().getType())
     return broken(*this, "mma_fma_c1",
-                  "the result is " + describe(getResult().getType()) + ", acc is " + describe(getAcc().getType()),
+                  "the result is " + describe(getResult().getType()) + ", acc is " +
+                      describe(getAcc().getType()),
                   "give both one type, layout included");
   return verifyProduct(*this, "mma_fma_c1", getA().getType().getShape(), getB().getType().getShape(),
                        shapeOf(getAcc().getType()));

@@ -24,7 +24,7 @@ def Tgpu_GlobalLoadOp : TgpuOp<"global_load", [AttrSizedOperandSegments, MemoryE
                        Variadic<Index>:$lo, Variadic<Index>:$hi, TypedAttrInterface:$pad);
   let results = (outs Tile_Shaped:$result);
   let assemblyFormat = [{
-    $x `[` $offsets `]` `axes` $axes `lo` `[` $lo `]` `hi` `[` $hi `]` `pad` $pad attr-dict `:` type($x) `->`
+    $x `[` $offsets `]` `axes` $axes `lo` `[` $lo `]` `hi` `[` $hi `]` `pad` $pad attr-dict `:` qualified(type($x)) `->`
     type($result)
   }];
   let hasVerifier = 1;
@@ -44,7 +44,7 @@ def Tgpu_GlobalStoreOp : TgpuOp<"global_store", [AttrSizedOperandSegments, Memor
                        DenseI64ArrayAttr:$axes, Variadic<Index>:$lo, Variadic<Index>:$hi, Optional<Tile_Shaped>:$mask);
   let assemblyFormat = [{
     $value `,` $x `[` $offsets `]` `axes` $axes `lo` `[` $lo `]` `hi` `[` $hi `]` (`mask` $mask^ `:` type($mask))?
-    attr-dict `:` type($value) `,` type($x)
+    attr-dict `:` type($value) `,` qualified(type($x))
   }];
   let hasVerifier = 1;
 }
@@ -59,7 +59,7 @@ def Tgpu_GlobalGatherOp : TgpuOp<"global_gather", [MemoryEffects<[MemRead]>]> {
   let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Tile_Tile>:$indices, Tile_Tile:$mask);
   let results = (outs Tile_Tile:$result);
   let assemblyFormat = [{
-    $x `[` $indices `]` `mask` $mask attr-dict `:` type($x) `,` `(` type($indices) `)` `,` type($mask) `->` type($result)
+    $x `[` $indices `]` `mask` $mask attr-dict `:` qualified(type($x)) `,` `(` type($indices) `)` `,` type($mask) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -74,9 +74,10 @@ def Tgpu_ConvertLayoutOp : TgpuOp<"convert_layout", [Pure]> {
   let results = (outs Tile_Shaped:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
-def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[MemAlloc]>]> {
+def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[]>]> {
   let summary = "Reserve a buffer in shared memory";
   let description = [{
     `offset`, in bytes from the start of the block's shared memory, is set by PlaceMemory; buffers whose lifetimes do not
@@ -84,7 +85,7 @@ def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[MemAlloc]>]> {
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
   let results = (outs Res<Tgpu_BufferType, "", [MemAlloc]>:$buffer);
-  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` qualified(type($buffer))";
 }
 
 def Tgpu_CopyOp : TgpuOp<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -94,7 +95,7 @@ def Tgpu_CopyOp : TgpuOp<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
     C1 (copy_c1): the tile has the buffer's shape and element type.
   }];
   let arguments = (ins Tile_Shaped:$value, Arg<Tgpu_BufferType, "", [MemWrite]>:$buffer);
-  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` qualified(type($buffer))";
   let hasVerifier = 1;
 }
 
@@ -105,7 +106,7 @@ def Tgpu_CopyOutOp : TgpuOp<"copy_out", [MemoryEffects<[MemRead]>]> {
   }];
   let arguments = (ins Arg<Tgpu_BufferType, "", [MemRead]>:$buffer);
   let results = (outs Tile_Shaped:$result);
-  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let assemblyFormat = "$buffer attr-dict `:` qualified(type($buffer)) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -146,7 +147,7 @@ def Tgpu_MmaSyncOp : TgpuOp<"mma_sync", [Pure, OneType<["acc", "result"]>]> {
   }];
   let arguments = (ins Tgpu_AtomAttr:$atom, Tile_Shaped:$a, Tile_Shaped:$b, Tile_Shaped:$acc);
   let results = (outs Tile_Shaped:$result);
-  let assemblyFormat = "$atom $a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let assemblyFormat = "qualified($atom) $a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
   let hasVerifier = 1;
 }
 
@@ -159,7 +160,7 @@ def Tgpu_MmaFmaOp : TgpuOp<"mma_fma", [OneType<["acc", "result"]>, MemoryEffects
   }];
   let arguments = (ins Arg<Tgpu_BufferType, "", [MemRead]>:$a, Arg<Tgpu_BufferType, "", [MemRead]>:$b, Tile_Shaped:$acc);
   let results = (outs Tile_Shaped:$result);
-  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` qualified(type($a)) `,` qualified(type($b)) `,` type($acc)";
   let hasVerifier = 1;
 }
 

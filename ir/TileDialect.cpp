@@ -39,9 +39,11 @@ Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, typed);
 }
 
-LogicalResult TensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t rank, Type elementType) {
+LogicalResult TensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t rank,
+                                 Type elementType) {
   if (rank < 1 || rank > maxTileRank)
-    return emitError() << "rank " << rank << " of a tensor view is outside 1 to " << maxTileRank << " [tensor_c1]";
+    return emitError() << "rank " << rank << " of a tensor view is outside 1 to " << maxTileRank
+                       << " [tensor_c1]";
   if (!dtypeOfType(elementType))
     return emitError() << "the language has no element type " << elementType << " [tensor_c2]";
   return success();
@@ -49,22 +51,38 @@ LogicalResult TensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 
 Type elementType(MLIRContext *context, DType dtype) {
   switch (dtype) {
-  case DType::f64: return Float64Type::get(context);
-  case DType::f32: return Float32Type::get(context);
-  case DType::f16: return Float16Type::get(context);
-  case DType::bf16: return BFloat16Type::get(context);
-  case DType::e4m3: return Float8E4M3FNType::get(context);
-  case DType::e5m2: return Float8E5M2Type::get(context);
-  case DType::i8: return IntegerType::get(context, 8);
-  case DType::i16: return IntegerType::get(context, 16);
-  case DType::i32: return IntegerType::get(context, 32);
-  case DType::i64: return IntegerType::get(context, 64);
-  case DType::u8: return IntegerType::get(context, 8, IntegerType::Unsigned);
-  case DType::u16: return IntegerType::get(context, 16, IntegerType::Unsigned);
-  case DType::u32: return IntegerType::get(context, 32, IntegerType::Unsigned);
-  case DType::u64: return IntegerType::get(context, 64, IntegerType::Unsigned);
-  case DType::boolean: return IntegerType::get(context, 1);
-  case DType::index: break;
+  case DType::f64:
+    return Float64Type::get(context);
+  case DType::f32:
+    return Float32Type::get(context);
+  case DType::f16:
+    return Float16Type::get(context);
+  case DType::bf16:
+    return BFloat16Type::get(context);
+  case DType::e4m3:
+    return Float8E4M3FNType::get(context);
+  case DType::e5m2:
+    return Float8E5M2Type::get(context);
+  case DType::i8:
+    return IntegerType::get(context, 8);
+  case DType::i16:
+    return IntegerType::get(context, 16);
+  case DType::i32:
+    return IntegerType::get(context, 32);
+  case DType::i64:
+    return IntegerType::get(context, 64);
+  case DType::u8:
+    return IntegerType::get(context, 8, IntegerType::Unsigned);
+  case DType::u16:
+    return IntegerType::get(context, 16, IntegerType::Unsigned);
+  case DType::u32:
+    return IntegerType::get(context, 32, IntegerType::Unsigned);
+  case DType::u64:
+    return IntegerType::get(context, 64, IntegerType::Unsigned);
+  case DType::boolean:
+    return IntegerType::get(context, 1);
+  case DType::index:
+    break;
   }
   return IndexType::get(context);
 }
@@ -75,12 +93,18 @@ std::optional<DType> dtypeOfType(Type elementType) {
       return std::nullopt;
     bool isUnsigned = integer.isUnsigned();
     switch (integer.getWidth()) {
-    case 1: return isUnsigned ? std::nullopt : std::optional(DType::boolean);
-    case 8: return isUnsigned ? DType::u8 : DType::i8;
-    case 16: return isUnsigned ? DType::u16 : DType::i16;
-    case 32: return isUnsigned ? DType::u32 : DType::i32;
-    case 64: return isUnsigned ? DType::u64 : DType::i64;
-    default: return std::nullopt;
+    case 1:
+      return isUnsigned ? std::nullopt : std::optional(DType::boolean);
+    case 8:
+      return isUnsigned ? DType::u8 : DType::i8;
+    case 16:
+      return isUnsigned ? DType::u16 : DType::i16;
+    case 32:
+      return isUnsigned ? DType::u32 : DType::i32;
+    case 64:
+      return isUnsigned ? DType::u64 : DType::i64;
+    default:
+      return std::nullopt;
     }
   }
   return llvm::TypeSwitch<Type, std::optional<DType>>(elementType)

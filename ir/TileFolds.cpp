@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Folds of the `tile` ops.
 ///
-/// Constants are computed by ir/base/Scalar.h, which the interpreter uses too, so a folded value is the value that the
-/// interpreter finds. A fold must also keep which lanes exist: `x + 0` is x, but a choice may only drop an operand all
-/// of whose lanes exist.
+/// Constants are computed by ir/base/Scalar.h, which the interpreter uses too, so a folded value is the value
+/// that the interpreter finds. A fold must also keep which lanes exist: `x + 0` is x, but a choice may only
+/// drop an operand all of whose lanes exist.
 #include "ir/TileDialect.h"
 #include "ir/base/Scalar.h"
 
@@ -61,8 +61,10 @@ TypedAttr attributeOf(const Constant &c, Type type) {
     llvm::APInt bits(floating.getWidth(), c.bits, /*isSigned=*/false, /*implicitTrunc=*/true);
     scalar = FloatAttr::get(floating, llvm::APFloat(floating.getFloatSemantics(), bits));
   } else {
-    unsigned width = isa<IndexType>(element) ? IndexType::kInternalStorageBitWidth : element.getIntOrFloatBitWidth();
-    scalar = IntegerAttr::get(element, llvm::APInt(width, c.bits, /*isSigned=*/false, /*implicitTrunc=*/true));
+    unsigned width =
+        isa<IndexType>(element) ? IndexType::kInternalStorageBitWidth : element.getIntOrFloatBitWidth();
+    scalar =
+        IntegerAttr::get(element, llvm::APInt(width, c.bits, /*isSigned=*/false, /*implicitTrunc=*/true));
   }
   if (auto tile = dyn_cast<RankedTensorType>(type))
     return DenseElementsAttr::get(tile, Attribute(scalar));
@@ -99,11 +101,16 @@ template <class T> std::optional<Constant> compute(UnaryFn fn, DType dtype, T x)
     double wide = scalar::cast<double>(x);
     if (std::isfinite(wide)) {
       switch (fn) {
-      case UnaryFn::k_floor: return make(dtype, scalar::cast<T>(std::floor(wide)));
-      case UnaryFn::k_ceil: return make(dtype, scalar::cast<T>(std::ceil(wide)));
-      case UnaryFn::k_trunc: return make(dtype, scalar::cast<T>(std::trunc(wide)));
-      case UnaryFn::k_round: return make(dtype, scalar::cast<T>(std::nearbyint(wide)));
-      default: break;
+      case UnaryFn::k_floor:
+        return make(dtype, scalar::cast<T>(std::floor(wide)));
+      case UnaryFn::k_ceil:
+        return make(dtype, scalar::cast<T>(std::ceil(wide)));
+      case UnaryFn::k_trunc:
+        return make(dtype, scalar::cast<T>(std::trunc(wide)));
+      case UnaryFn::k_round:
+        return make(dtype, scalar::cast<T>(std::nearbyint(wide)));
+      default:
+        break;
       }
     }
   } else if (fn == UnaryFn::k_bitnot) {
@@ -123,11 +130,16 @@ template <class T> std::optional<Constant> compute(BinaryFn fn, DType dtype, T a
     return make(dtype, scalar::min(a, b));
   if constexpr (isFloating || isInteger) {
     switch (fn) {
-    case BinaryFn::k_add: return make(dtype, scalar::add(a, b));
-    case BinaryFn::k_sub: return make(dtype, scalar::sub(a, b));
-    case BinaryFn::k_mul: return make(dtype, scalar::mul(a, b));
-    case BinaryFn::k_div: return make(dtype, scalar::div(a, b));
-    default: break;
+    case BinaryFn::k_add:
+      return make(dtype, scalar::add(a, b));
+    case BinaryFn::k_sub:
+      return make(dtype, scalar::sub(a, b));
+    case BinaryFn::k_mul:
+      return make(dtype, scalar::mul(a, b));
+    case BinaryFn::k_div:
+      return make(dtype, scalar::div(a, b));
+    default:
+      break;
     }
   }
   if constexpr (isFloating) {
@@ -137,20 +149,30 @@ template <class T> std::optional<Constant> compute(BinaryFn fn, DType dtype, T a
       return make(dtype, scalar::minNum(a, b));
   } else {
     switch (fn) {
-    case BinaryFn::k_bitand: return make(dtype, T(a & b));
-    case BinaryFn::k_bitor: return make(dtype, T(a | b));
-    case BinaryFn::k_bitxor: return make(dtype, T(a ^ b));
-    default: break;
+    case BinaryFn::k_bitand:
+      return make(dtype, T(a & b));
+    case BinaryFn::k_bitor:
+      return make(dtype, T(a | b));
+    case BinaryFn::k_bitxor:
+      return make(dtype, T(a ^ b));
+    default:
+      break;
     }
   }
   if constexpr (isInteger) {
     switch (fn) {
-    case BinaryFn::k_rem: return make(dtype, scalar::rem(a, b));
-    case BinaryFn::k_floordiv: return make(dtype, scalar::floorDiv(a, b));
-    case BinaryFn::k_floormod: return make(dtype, scalar::floorMod(a, b));
-    case BinaryFn::k_shl: return make(dtype, scalar::shl(a, b));
-    case BinaryFn::k_shr: return make(dtype, scalar::shr(a, b));
-    default: break;
+    case BinaryFn::k_rem:
+      return make(dtype, scalar::rem(a, b));
+    case BinaryFn::k_floordiv:
+      return make(dtype, scalar::floorDiv(a, b));
+    case BinaryFn::k_floormod:
+      return make(dtype, scalar::floorMod(a, b));
+    case BinaryFn::k_shl:
+      return make(dtype, scalar::shl(a, b));
+    case BinaryFn::k_shr:
+      return make(dtype, scalar::shr(a, b));
+    default:
+      break;
     }
   }
   return std::nullopt;
@@ -159,12 +181,18 @@ template <class T> std::optional<Constant> compute(BinaryFn fn, DType dtype, T a
 template <class T> bool compute(ComparePred pred, T x, T y) {
   auto holds = [pred](auto a, auto b) {
     switch (pred) {
-    case ComparePred::k_eq: return a == b;
-    case ComparePred::k_ne: return a != b;
-    case ComparePred::k_lt: return a < b;
-    case ComparePred::k_le: return a <= b;
-    case ComparePred::k_gt: return a > b;
-    case ComparePred::k_ge: return a >= b;
+    case ComparePred::k_eq:
+      return a == b;
+    case ComparePred::k_ne:
+      return a != b;
+    case ComparePred::k_lt:
+      return a < b;
+    case ComparePred::k_le:
+      return a <= b;
+    case ComparePred::k_gt:
+      return a > b;
+    case ComparePred::k_ge:
+      return a >= b;
     }
     return false;
   };
@@ -186,19 +214,24 @@ bool isOne(const Constant &c) {
   return visit(c, []<class T>(T x) { return bitsOf(x) == bitsOf(scalar::cast<T>(true)); });
 }
 
-/// fn(x, c) is x, bit for bit but for NaN's payload. An FP8 product saturates an infinity, so 1 is no identity there.
+/// fn(x, c) is x, bit for bit but for NaN's payload. An FP8 product saturates an infinity, so 1 is no
+/// identity there.
 bool isRightIdentity(BinaryFn fn, const Constant &c) {
   bool isFp8 = c.dtype == DType::e4m3 || c.dtype == DType::e5m2;
   switch (fn) {
   case BinaryFn::k_add:
-  case BinaryFn::k_sub: return !isFloat(c.dtype) && isZero(c);
+  case BinaryFn::k_sub:
+    return !isFloat(c.dtype) && isZero(c);
   case BinaryFn::k_bitor:
   case BinaryFn::k_bitxor:
   case BinaryFn::k_shl:
-  case BinaryFn::k_shr: return isZero(c);
+  case BinaryFn::k_shr:
+    return isZero(c);
   case BinaryFn::k_mul:
-  case BinaryFn::k_div: return !isFp8 && isOne(c);
-  case BinaryFn::k_floordiv: return isOne(c);
+  case BinaryFn::k_div:
+    return !isFp8 && isOne(c);
+  case BinaryFn::k_floordiv:
+    return isOne(c);
   case BinaryFn::k_bitand:
     return c.dtype == DType::boolean ? isOne(c) : visit(c, []<class T>(T x) {
       if constexpr (scalar::IntElement<T>)
@@ -206,7 +239,8 @@ bool isRightIdentity(BinaryFn fn, const Constant &c) {
       else
         return false;
     });
-  default: return false;
+  default:
+    return false;
   }
 }
 
@@ -216,20 +250,29 @@ bool isCommutative(BinaryFn fn) {
   case BinaryFn::k_mul:
   case BinaryFn::k_bitand:
   case BinaryFn::k_bitor:
-  case BinaryFn::k_bitxor: return true;
-  default: return false;
+  case BinaryFn::k_bitxor:
+    return true;
+  default:
+    return false;
   }
 }
 
 int precisionBits(DType t) {
   switch (t) {
-  case DType::f64: return 53;
-  case DType::f32: return 24;
-  case DType::f16: return 11;
-  case DType::bf16: return 8;
-  case DType::e4m3: return 4;
-  case DType::e5m2: return 3;
-  default: return int(byteSize(t)) * 8;
+  case DType::f64:
+    return 53;
+  case DType::f32:
+    return 24;
+  case DType::f16:
+    return 11;
+  case DType::bf16:
+    return 8;
+  case DType::e4m3:
+    return 4;
+  case DType::e5m2:
+    return 3;
+  default:
+    return int(byteSize(t)) * 8;
   }
 }
 
@@ -238,11 +281,15 @@ bool isExactWidening(DType from, DType to) {
   if (!isFloat(from) || !isFloat(to))
     return false;
   switch (to) {
-  case DType::f64: return from != DType::f64;
-  case DType::f32: return from != DType::f64 && from != DType::f32;
+  case DType::f64:
+    return from != DType::f64;
+  case DType::f32:
+    return from != DType::f64 && from != DType::f32;
   case DType::f16:
-  case DType::bf16: return from == DType::e4m3 || from == DType::e5m2;
-  default: return false;
+  case DType::bf16:
+    return from == DType::e4m3 || from == DType::e5m2;
+  default:
+    return false;
   }
 }
 
@@ -270,7 +317,8 @@ OpFoldResult UnaryOp::fold(FoldAdaptor adaptor) {
 OpFoldResult BinaryOp::fold(FoldAdaptor adaptor) {
   auto a = constantOf(adaptor.getA()), b = constantOf(adaptor.getB());
   if (a && b) {
-    auto result = visit(*a, [&]<class T>(T value) { return compute(getFn(), a->dtype, value, valueOf<T>(b->bits)); });
+    auto result =
+        visit(*a, [&]<class T>(T value) { return compute(getFn(), a->dtype, value, valueOf<T>(b->bits)); });
     return result ? OpFoldResult(attributeOf(*result, getType())) : OpFoldResult();
   }
   if (b && isRightIdentity(getFn(), *b))
@@ -305,14 +353,16 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   DType to = *dtypeOfType(elementOf(getType()));
   if (auto x = constantOf(adaptor.getX())) {
     uint64_t bits = visit(*x, [&]<class From>(From value) {
-      return scalar::visitDType(to, [&]<class To>(std::type_identity<To>) { return bitsOf(scalar::cast<To>(value)); });
+      return scalar::visitDType(
+          to, [&]<class To>(std::type_identity<To>) { return bitsOf(scalar::cast<To>(value)); });
     });
     return attributeOf({to, bits}, getType());
   }
   auto inner = getX().getDefiningOp<CastOp>();
   if (!inner)
     return {};
-  DType from = *dtypeOfType(elementOf(inner.getX().getType())), via = *dtypeOfType(elementOf(inner.getType()));
+  DType from = *dtypeOfType(elementOf(inner.getX().getType())),
+        via = *dtypeOfType(elementOf(inner.getType()));
   if (!castsCompose(from, via, to))
     return {};
   if (inner.getX().getType() == getType())

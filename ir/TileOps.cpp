@@ -39,7 +39,8 @@ LogicalResult shapedAs(Operation *op, Type inferred, const Violation &v, llvm::S
   if (!inferred)
     return report(op, v);
   Type actual = op->getResult(0).getType();
-  if (isa<RankedTensorType>(actual) != isa<RankedTensorType>(inferred) || shapeOf(actual) != shapeOf(inferred))
+  if (isa<RankedTensorType>(actual) != isa<RankedTensorType>(inferred) ||
+      shapeOf(actual) != shapeOf(inferred))
     return report(op, shapeRule, "the result is " + describe(actual) + ", not " + describe(inferred));
   if (elementOf(actual) != elementOf(inferred))
     return report(op, elementRule, "the result is " + describe(actual) + ", not " + describe(inferred));
@@ -65,11 +66,13 @@ LogicalResult GridOp::verify() {
   if (!checkGrid(getX().getType(), getSizes(), v))
     return report(*this, v);
   if (getOffsets().size() != getSizes().size()) // grid_c2
-    return report(*this, "grid_c2", llvm::Twine(getSizes().size()) + " sizes but " + llvm::Twine(getOffsets().size()) +
-                                        " results");
+    return report(*this, "grid_c2",
+                  llvm::Twine(getSizes().size()) + " sizes but " + llvm::Twine(getOffsets().size()) +
+                      " results");
   auto function = dyn_cast<FunctionOpInterface>((*this)->getParentOp());
   if (!function) // grid_c1
-    return report(*this, "grid_c1", "the grid stands inside a loop or a branch", "declare it at the kernel's top level");
+    return report(*this, "grid_c1", "the grid stands inside a loop or a branch",
+                  "declare it at the kernel's top level");
   for (Operation *earlier = (*this)->getPrevNode(); earlier; earlier = earlier->getPrevNode())
     if (isa<GridOp>(earlier))
       return report(*this, "grid_c1", "the kernel has a second grid", "declare one grid over all axes");
@@ -97,7 +100,8 @@ LogicalResult SliceOp::verify() {
 LogicalResult ConstantOp::verify() {
   TypedAttr value = getValue();
   if (value.getType() != getType())
-    return report(*this, "constant_c1", "the result is " + describe(getType()) + ", the value is " + describe(value.getType()));
+    return report(*this, "constant_c1",
+                  "the result is " + describe(getType()) + ", the value is " + describe(value.getType()));
   if (isa<RankedTensorType>(getType()) ? isa<SplatElementsAttr>(value) : isa<IntegerAttr, FloatAttr>(value))
     return success();
   return report(*this, "constant_c1", "a value of " + describe(getType()) + " with different lanes",
@@ -106,7 +110,8 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult LoadOp::verify() {
   Violation v;
-  return shapedAs(*this, inferLoad(getX().getType(), getOffsets().size(), shapeOf(getType()), v), v, "load_c2", "load_c3");
+  return shapedAs(*this, inferLoad(getX().getType(), getOffsets().size(), shapeOf(getType()), v), v,
+                  "load_c2", "load_c3");
 }
 
 LogicalResult StoreOp::verify() {
@@ -120,7 +125,8 @@ LogicalResult GatherOp::verify() {
   Violation v;
   llvm::SmallVector<Type> indices(getIndices().getTypes());
   Type inferred = inferGather(getX().getType(), indices, v);
-  if (inferred && !isa<RankedTensorType>(inferred) && isa<RankedTensorType>(getType())) // all indices are scalars
+  if (inferred && !isa<RankedTensorType>(inferred) &&
+      isa<RankedTensorType>(getType())) // all indices are scalars
     inferred = withElement(getType(), elementOf(inferred));
   return shapedAs(*this, inferred, v, "gather_c2", "gather_c3");
 }
@@ -152,7 +158,8 @@ LogicalResult CompareOp::verify() {
 
 LogicalResult SelectOp::verify() {
   Violation v;
-  return sameAs(*this, inferSelect(getCond().getType(), getA().getType(), getB().getType(), v), v, "select_c2");
+  return sameAs(*this, inferSelect(getCond().getType(), getA().getType(), getB().getType(), v), v,
+                "select_c2");
 }
 
 LogicalResult CastOp::verify() {
@@ -162,24 +169,28 @@ LogicalResult CastOp::verify() {
 
 LogicalResult IotaOp::verify() {
   Violation v;
-  return shapedAs(*this, inferIota(getContext(), int64_t(getAxis()), shapeOf(getType()), v), v, "iota_c1", "iota_c2");
+  return shapedAs(*this, inferIota(getContext(), int64_t(getAxis()), shapeOf(getType()), v), v, "iota_c1",
+                  "iota_c2");
 }
 
 LogicalResult SplatOp::verify() {
   if (elementOf(getType()) == getX().getType())
     return success();
-  return report(*this, "splat_c1", "the scalar is " + describe(getX().getType()) + ", the tile is " + describe(getType()),
+  return report(*this, "splat_c1",
+                "the scalar is " + describe(getX().getType()) + ", the tile is " + describe(getType()),
                 "cast the scalar first");
 }
 
 LogicalResult BroadcastOp::verify() {
   Violation v;
-  return shapedAs(*this, inferBroadcast(getX().getType(), shapeOf(getType()), v), v, "broadcast_c2", "broadcast_c1");
+  return shapedAs(*this, inferBroadcast(getX().getType(), shapeOf(getType()), v), v, "broadcast_c2",
+                  "broadcast_c1");
 }
 
 LogicalResult ReshapeOp::verify() {
   Violation v;
-  return shapedAs(*this, inferReshape(getX().getType(), shapeOf(getType()), v), v, "reshape_c1", "reshape_c2");
+  return shapedAs(*this, inferReshape(getX().getType(), shapeOf(getType()), v), v, "reshape_c1",
+                  "reshape_c2");
 }
 
 LogicalResult PermuteOp::verify() {
@@ -189,12 +200,14 @@ LogicalResult PermuteOp::verify() {
 
 LogicalResult ReduceOp::verify() {
   Violation v;
-  return shapedAs(*this, inferReduce(getKind(), getX().getType(), int64_t(getAxis()), v), v, "reduce_c3", "reduce_c3");
+  return shapedAs(*this, inferReduce(getKind(), getX().getType(), int64_t(getAxis()), v), v, "reduce_c3",
+                  "reduce_c3");
 }
 
 LogicalResult MmaOp::verify() {
   Violation v;
-  return sameAs(*this, inferMma(getPolicy(), getA().getType(), getB().getType(), getAcc().getType(), v), v, "mma_c2");
+  return sameAs(*this, inferMma(getPolicy(), getA().getType(), getB().getType(), getAcc().getType(), v), v,
+                "mma_c2");
 }
 
 } // namespace sectile::tileir

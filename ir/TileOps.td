@@ -24,7 +24,7 @@ def Tile_GridOp : TileOp<"grid", [Pure]> {
   }];
   let arguments = (ins Tile_TensorType:$x, DenseI64ArrayAttr:$sizes);
   let results = (outs Variadic<Index>:$offsets);
-  let assemblyFormat = "$x $sizes attr-dict `:` type($x) `->` type($offsets)";
+  let assemblyFormat = "$x $sizes attr-dict `:` qualified(type($x)) `->` type($offsets)";
   let hasVerifier = 1;
 }
 
@@ -37,7 +37,7 @@ def Tile_DimOp : TileOp<"dim", [Pure]> {
   }];
   let arguments = (ins Tile_TensorType:$x, I64Attr:$axis);
   let results = (outs Index:$length);
-  let assemblyFormat = "$x `,` $axis attr-dict `:` type($x)";
+  let assemblyFormat = "$x `,` $axis attr-dict `:` qualified(type($x))";
   let hasVerifier = 1;
 }
 
@@ -52,7 +52,7 @@ def Tile_SliceOp : TileOp<"slice", [Pure, OneType<["x", "result"]>]> {
   }];
   let arguments = (ins Tile_TensorType:$x, I64Attr:$axis, Index:$lo, Index:$hi);
   let results = (outs Tile_TensorType:$result);
-  let assemblyFormat = "$x `,` $axis `[` $lo `to` $hi `]` attr-dict `:` type($x)";
+  let assemblyFormat = "$x `,` $axis `[` $lo `to` $hi `]` attr-dict `:` qualified(type($x))";
   let hasVerifier = 1;
 }
 
@@ -85,7 +85,7 @@ def Tile_LoadOp : TileOp<"load", [MemoryEffects<[MemRead]>]> {
   }];
   let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets);
   let results = (outs Tile_Loaded:$result);
-  let assemblyFormat = "$x `[` $offsets `]` attr-dict `:` type($x) `->` type($result)";
+  let assemblyFormat = "$x `[` $offsets `]` attr-dict `:` qualified(type($x)) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -100,7 +100,7 @@ def Tile_StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
     Example: `tile.store %c, %C[%m, %n] : tensor<128x256xbf16>, !tile.tensor<2, bf16>`
   }];
   let arguments = (ins Tile_Shaped:$value, Arg<Tile_TensorType, "", [MemWrite]>:$x, Variadic<Index>:$offsets);
-  let assemblyFormat = "$value `,` $x `[` $offsets `]` attr-dict `:` type($value) `,` type($x)";
+  let assemblyFormat = "$value `,` $x `[` $offsets `]` attr-dict `:` type($value) `,` qualified(type($x))";
   let hasVerifier = 1;
 }
 
@@ -118,7 +118,7 @@ def Tile_GatherOp : TileOp<"gather", [MemoryEffects<[MemRead]>]> {
   }];
   let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Tile_Tile>:$indices);
   let results = (outs Tile_Tile:$result);
-  let assemblyFormat = "$x `[` $indices `]` attr-dict `:` type($x) `,` `(` type($indices) `)` `->` type($result)";
+  let assemblyFormat = "$x `[` $indices `]` attr-dict `:` qualified(type($x)) `,` `(` type($indices) `)` `->` type($result)";
   let hasVerifier = 1;
 }
 

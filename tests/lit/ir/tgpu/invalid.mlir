@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// One wrong program per rule, named after the rule's label.
+// RUN: sectile-opt %s --split-input-file --verify-diagnostics -o /dev/null
+
+// expected-error @+1 {{"core=[3]" is no layout: expected reps=[count, ...] with as many entries as core before `` [layout_c1]}}
+func.func @layout_c1() attributes {l = #tgpu.layout<"core=[3]">} { return }
+
+// -----
+
+// expected-error @+1 {{is not in normal form [layout_c1]; write "core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]"}}
+func.func @layout_c1_normal_form() attributes {l = #tgpu.layout<"core=[32] reps=[2] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]">} { return }
+
+// -----
+
+// expected-error @+1 {{shape [64] of the layout differs from shape [32] of the tile [layout_c2]}}
+func.func @layout_c2(%x: tensor<32xf32, #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">>) { return }
+
+// -----
+
+// expected-error @+1 {{3 warps per block [launch_c1]; use a power of two from 1 to 32}}
+func.func @launch_c1() attributes {l = #tgpu.launch<warps = 3, shared_bytes = 0>} { return }
+
+// -----
+
+// expected-error @+1 {{-1 bytes of shared memory [launch_c2]; give 0 or more}}
+func.func @launch_c2() attributes {l = #tgpu.launch<warps = 1, shared_bytes = -1>} { return }
+
+// -----
+
+// expected-error @+1 {{the table of MMA instructions has no row "nothing" [atom_c1]}}
+func.func @atom_c1() attributes {a = #tgpu.atom<"nothing">} { return }
+
+// -----
+
+func.func @buffer_c1() {
+  // expected-error @+1 {{a buffer has at least one axis and lengths of 1 or more [buffer_c1]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[0], f32>
+  return
+}
+
+// -----
+
+func.func @buffer_c1_element() {
+  // expected-error @+1 {{the language has no element type 'i24' [buffer_c1]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8], i24>
+  return
+}
+
+// -----
+
+func.func @buffer_c2() {
+  // expected-error @+1 {{a swizzle is [chunk, span, shift], all powers of two [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8], f32, [3, 8, 1]>
+  return
+}
+
+// -----
+
+func.func @buffer_c2_span() {
+  // expected-error @+1 {{chunk 4 must divide span 16, and span the last length 8 [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8], f32, [4, 16, 1]>
+  return
+}
+
+// -----
+
+func.func @global_load_c1(%x: !tile.tensor<2, f32>, %i: index) {
+  // expected-error @+1 {{1 offsets for a tensor of rank 2 [global_load_c1]}}
+  %t = tgpu.global_load %x[%i] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<2, f32> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @global_load_c2(%x: !tile.tensor<1, f32>, %i: index) {
+  // expected-error @+1 {{the tile is bf16 [8], the tensor is f32 tensor of rank 1 [global_load_c2]}}
+  %t = tgpu.global_load %x[%i] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<1, f32> -> tensor<8xbf16>
+  return
+}
+
+// -----
+
+func.func @global_load_c3(%x: !tile.tensor<2, f32>, %i: index) {
+  // expected-error @+1 {{axes [1, 0] of a tensor of rank 2 [global_load_c3]; name axes of the tensor in ascending order, each once}}
+  %t = tgpu.global_load %x[%i, %i] axes [1, 0] lo[%i, %i] hi[%i, %i] pad 0.0 : f32 : !tile.tensor<2, f32> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @global_load_c3_bounds(%x: !tile.tensor<1, f32>, %i: index) {
+  // expected-error @+1 {{1 axes with 0 lower and 1 upper bounds [global_load_c3]; give one lower and one upper bound per axis}}
+  %t = tgpu.global_load %x[%i] axes [0] lo[] hi[%i] pad 0.0 : f32 : !tile.tensor<1, f32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @global_load_c4(%x: !tile.tensor<1, f32>, %i: index) {
+  // expected-error @+1 {{pad is i32, the tensor is f32 tensor of rank 1 [global_load_c4]}}
+  %t = tgpu.global_load %x[%i] axes [] lo[] hi[] pad 0 : i32 : !tile.tensor<1, f32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @global_store_c1(%x: !tile.tensor<1, f32>, %t: tensor<8xf32>, %i: index) {
+  // expected-error @+1 {{2 offsets for a tensor of rank 1 [global_store_c1]}}
+  tgpu.global_store %t, %x[%i, %i] axes [] lo[] hi[] : tensor<8xf32>, !tile.tensor<1, f32>
+  return
+}
+
+// -----
+
+func.func @global_store_c2(%x: !tile.tensor<1, f32>, %t: tensor<8x1xf32>, %i: index) {
+  // expected-error @+1 {{the tile is f32 [8, 1], the tensor is f32 tensor of rank 1 [global_store_c2]}}
+  tgpu.global_store %t, %x[%i] axes [] lo[] hi[] : tensor<8x1xf32>, !tile.tensor<1, f32>
+  return
+}
+
+// -----
+
+func.func @global_store_c3(%x: !tile.tensor<1, f32>, %t: tensor<8xf32>, %i: index) {
+  // expected-error @+1 {{axes [1] of a tensor of rank 1 [global_store_c3]}}
+  tgpu.global_store %t, %x[%i] axes [1] lo[%i] hi[%i] : tensor<8xf32>, !tile.tensor<1, f32>
+  return
+}
+
+// -----
+
+func.func @global_store_c4(%x: !tile.tensor<1, f32>, %t: tensor<8xf32>, %m: tensor<4xi1>, %i: index) {
+  // expected-error @+1 {{the mask is bool [4], the tile is f32 [8] [global_store_c4]; give a mask of bool with the tile's shape and layout}}
+  tgpu.global_store %t, %x[%i] axes [] lo[] hi[] mask %m : tensor<4xi1> : tensor<8xf32>, !tile.tensor<1, f32>
+  return
+}
+
+// -----
+
+func.func @global_gather_c1(%x: !tile.tensor<2, f32>, %i: tensor<8xindex>, %m: tensor<8xi1>) {
+  // expected-error @+1 {{1 indices for a tensor of rank 2 [global_gather_c1]}}
+  %v = tgpu.global_gather %x[%i] mask %m : !tile.tensor<2, f32>, (tensor<8xindex>), tensor<8xi1> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @global_gather_c2(%x: !tile.tensor<1, f32>, %i: tensor<4xindex>, %m: tensor<8xi1>) {
+  // expected-error @+1 {{an index is index [4], the result is f32 [8] [global_gather_c2]; give index tiles of index}}
+  %v = tgpu.global_gather %x[%i] mask %m : !tile.tensor<1, f32>, (tensor<4xindex>), tensor<8xi1> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @global_gather_c2_mask(%x: !tile.tensor<1, f32>, %i: tensor<8xindex>, %m: tensor<8xi32>) {
+  // expected-error @+1 {{the mask is i32 [8], the result is f32 [8] [global_gather_c2]; give index tiles of index}}
+  %v = tgpu.global_gather %x[%i] mask %m : !tile.tensor<1, f32>, (tensor<8xindex>), tensor<8xi32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @convert_layout_c1(%x: tensor<64xf32>) {
+  // expected-error @+1 {{x has no layout [convert_layout_c1]}}
+  %y = tgpu.convert_layout %x : tensor<64xf32> -> tensor<64xf32, #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">>
+  return
+}
+
+// -----
+
+func.func @convert_layout_c1_element(%x: tensor<64xf32>) {
+  // expected-error @+1 {{x is f32 [64], the result is bf16 [64] [convert_layout_c1]}}
+  %y = tgpu.convert_layout %x : tensor<64xf32> -> tensor<64xbf16>
+  return
+}
+
+// -----
+
+func.func @copy_c1(%x: tensor<64xf32>, %b: !tgpu.buffer<[32], f32>) {
+  // expected-error @+1 {{the tile is f32 [64], the buffer is f32 [32] [copy_c1]}}
+  tgpu.copy %x, %b : tensor<64xf32>, !tgpu.buffer<[32], f32>
+  return
+}
+
+// -----
+
+func.func @copy_out_c1(%b: !tgpu.buffer<[64], bf16>) {
+  // expected-error @+1 {{the tile is f32 [64], the buffer is bf16 [64] [copy_out_c1]}}
+  %x = tgpu.copy_out %b : !tgpu.buffer<[64], bf16> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_c1(%x: tensor<64xf32>) {
+  // expected-error @+1 {{x has no layout [reduce_c1]}}
+  %y = tgpu.reduce sum %x, 0 : tensor<64xf32> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+func.func @reduce_c2(%x: tensor<64xf32, #l>) {
+  // expected-error @+1 {{the result's layout is not x's collapsed along axis 0 [reduce_c2]; use core=[1] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]}}
+  %y = tgpu.reduce sum %x, 0 : tensor<64xf32, #l> -> tensor<64xf32, #l>
+  return
+}
+
+// -----
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+func.func @reduce_c2_axis(%x: tensor<64xf32, #l>) {
+  // expected-error @+1 {{axis 1 of a tile of rank 1 [reduce_c2]}}
+  %y = tgpu.reduce sum %x, 1 : tensor<64xf32, #l> -> tensor<64xf32, #l>
+  return
+}
+
+// -----
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+#r = #tgpu.layout<"core=[1] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]">
+func.func @reduce_c3(%x: tensor<64xf32, #l>) {
+  // expected-error @+1 {{positions are missing for argmax [reduce_c3]}}
+  %y = tgpu.reduce argmax %x, 0 : tensor<64xf32, #l> -> tensor<1xf32, #r>
+  return
+}
+
+// -----
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+#r = #tgpu.layout<"core=[1] reps=[1] reg=[] lane=[(0),(0),(0),(0),(0)] warp=[]">
+func.func @reduce_c3_element(%x: tensor<64xf32, #l>, %p: tensor<64xi32, #l>) {
+  // expected-error @+1 {{positions are i32 [64], values are f32 [64] [reduce_c3]; give positions of index}}
+  %y, %q = tgpu.reduce argmin %x at %p : tensor<64xi32, #l>, 0 : tensor<64xf32, #l> -> tensor<1xf32, #r>, tensor<1xindex, #r>
+  return
+}
+
+// -----
+
+func.func @mma_sync_c1(%a: tensor<16x16xbf16>, %b: tensor<8x8xbf16>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{shapes [16, 16], [8, 8] and [16, 8] are no [M, K], [K, N] and [M, N] [mma_sync_c1]}}
+  %d = tgpu.mma_sync #tgpu.atom<"sm80_m16n8k16_f32bf16bf16f32_tn"> %a, %b, %c : tensor<16x16xbf16>, tensor<8x8xbf16>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @mma_sync_c2(%a: tensor<16x16xf16>, %b: tensor<16x8xf16>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{a is f16 [16, 16], the atom takes bf16 [mma_sync_c2]}}
+  %d = tgpu.mma_sync #tgpu.atom<"sm80_m16n8k16_f32bf16bf16f32_tn"> %a, %b, %c : tensor<16x16xf16>, tensor<16x8xf16>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+#a = #tgpu.layout<"core=[16,8] reps=[1,1] reg=[(0,1),(8,0)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[]">
+#b = #tgpu.layout<"core=[8,8] reps=[1,1] reg=[(1,0)] lane=[(2,0),(4,0),(0,1),(0,2),(0,4)] warp=[]">
+func.func @mma_sync_c3(%a: tensor<16x8xbf16, #a>, %b: tensor<8x8xbf16, #b>, %c: tensor<16x8xf32, #a>) {
+  // expected-error @+1 {{M, N, K = [16, 8, 8] are no multiples of the atom's [16, 8, 16] [mma_sync_c3]}}
+  %d = tgpu.mma_sync #tgpu.atom<"sm80_m16n8k16_f32bf16bf16f32_tn"> %a, %b, %c : tensor<16x8xbf16, #a>, tensor<8x8xbf16, #b>, tensor<16x8xf32, #a>
+  return
+}
+
+// -----
+
+func.func @mma_sync_c4(%a: tensor<16x16xbf16>, %b: tensor<16x8xbf16>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{a has no layout [mma_sync_c4]}}
+  %d = tgpu.mma_sync #tgpu.atom<"sm80_m16n8k16_f32bf16bf16f32_tn"> %a, %b, %c : tensor<16x16xbf16>, tensor<16x8xbf16>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @mma_fma_c1(%a: !tgpu.buffer<[16, 16], f32>, %b: !tgpu.buffer<[8, 8], f32>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{shapes [16, 16], [8, 8] and [16, 8] are no [M, K], [K, N] and [M, N] [mma_fma_c1]}}
+  %d = tgpu.mma_fma %a, %b, %c : !tgpu.buffer<[16, 16], f32>, !tgpu.buffer<[8, 8], f32>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+#k = #tgpu.layout<"core=[64] reps=[1] reg=[(1)] lane=[(2),(4),(8),(16),(32)] warp=[]">
+func.func @elementwise_layouts(%x: tensor<64xf32, #l>, %y: tensor<64xf32, #k>) {
+  // expected-error @+1 {{a and b have different layouts [binary_c2]; convert one of them first}}
+  %z = "tile.binary"(%x, %y) <{fn = #tile<binary_fn add>}> : (tensor<64xf32, #l>, tensor<64xf32, #k>) -> tensor<64xf32, #l>
+  return
+}
+
+// -----
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+func.func @cast_layouts(%x: tensor<64xf32, #l>) {
+  // expected-error @+1 {{operand and result have different layouts [cast_c1]}}
+  %z = tile.cast %x : tensor<64xf32, #l> -> tensor<64xbf16>
+  return
+}
