@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file The numbers of a kernel that are chosen, not computed: tile sizes and the schedule.
+#pragma once
+
+#include <sectile/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sectile {
+
+/// A kernel asks its Config for every number that may differ between variants; what it asks for is the search space of
+/// a tuner. The caller may set any of them by hand:
+///
+///     matmul.with(Config().set("BM", 64))(stream, A, B, C);
+class SECTILE_API Config {
+public:
+  /// One named number. `choices` is the list of a pick; `coverArg` and `coverAxis` say what a cover covers.
+  struct Value {
+    int value = 0;
+    bool byHand = false;  ///< set by the caller
+    bool asked = false;   ///< the kernel asked for it
+    std::vector<int> choices;
+    int coverArg = -1, coverAxis = -1;
+  };
+
+  // Schedule choices; 0 lets the compiler choose.
+  int warps = 0;   ///< warps per block
+  int stages = 0;  ///< depth of pipelined loads
+
+  /// Chooses a value by hand.
+  Config &set(std::string_view name, int value) &;
+  Config &&set(std::string_view name, int value) && { return std::move(set(name, value)); }
+  /// The value of this name, if it is set by hand or the kernel has asked for it.
+  std::optional<int> get(std::string_view name) const;
+
+  /// Declares a tunable number and returns its value: the one set by hand, else the first of the list. UserError
+  /// [pick_value] for a value outside the list, [pick_list] for an empty list or another list under the same name.
+  int pick(std::string_view name, std::initializer_list<int> choices,
+           std::source_location loc = std::source_location::current());
+  /// A length that covers an axis of a kernel's parameter: the least power of two that is at least 16 and at least
+  /// that axis. The value is part of the key: tensors of one bucket share a variant. UserError [cover_value] for a
+  /// value set by hand that does not cover the axis, [cover_tensor] for a tensor that is no parameter.
+  template <class T, int R>
+  int cover(std::string_view name, const Tensor<T, R> &x, int axis,
+            std::source_location loc = std::source_location::current()) {
+    return coverParameter(name, x.handle(), R, axis, loc);
+  }
+
+  const std::map<std::string, Value, std::less<>> &values() const { return named; }
+  /// "BK=64 BM=128 BN=256 warps=8": names in order, schedule choices that are set.
+  std::string str() const;
+  /// Equality and hash look at names, values and schedule choices.
+  std::size_t hash() const;
+  bool operator==(const Config &other) const;
+
+  /// For the library itself: marks a name as not asked for; names asked for, in order.
+  void forget(std::string_view name);
+  std::string askedNames() const;
+
+private:
+  int coverParameter(std::string_view name, const detail::TracedTensor &x, int rank, int axis,
+                     std::source_location loc);
+  std::map<std::string, Value, std::less<>> named;
+};
+
+namespace detail {
+/// The bucket of Config::cover for this length.
+SECTILE_API int coverBucket(std::int64_t length);
+} // namespace detail
+
+} // namespace sectile
+
+template <> struct std::hash<sectile::Config> {
+  std::size_t operator()(const sectile::Config &c) const { return c.hash(); }
+};
