@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/DeviceImpl.h"
 #include "runtime/Env.h"
+#include "runtime/Log.h"
 
 #include <sectile/Targets.h>
 
@@ -37,7 +38,7 @@ std::shared_ptr<DeviceImpl> makeInterpreter() {
   return d;
 }
 
-std::shared_ptr<DeviceImpl> makeGpu(const Driver &driver, int ordinal) {
+std::shared_ptr<DeviceImpl> makeGpu(const Driver &driver, int ordinal, std::source_location loc) {
   auto d = std::make_shared<DeviceImpl>();
   d->ordinal = ordinal;
   const DriverApi &call = driver.call;
@@ -68,10 +69,18 @@ std::shared_ptr<DeviceImpl> makeGpu(const Driver &driver, int ordinal) {
   driver.check(call.deviceTotalMem(&memory, d->device), "cuDeviceTotalMem");
   p.memoryBytes = static_cast<std::int64_t>(memory);
   const Target *target = targetForComputeCapability(p.computeMajor, p.computeMinor);
-  d->arch = target ? std::string(target->arch) : fmt::format("sm_{}{}", p.computeMajor, p.computeMinor);
+  if (!target)
+    throw UserError(
+        {.loc = loc,
+         .kernel = {},
+         .op = "Device::gpu",
+         .message = fmt::format("GPU {} ({}) has compute capability {}.{}, for which there is no target",
+                                ordinal, d->name, p.computeMajor, p.computeMinor),
+         .rule = "gpu_unsupported",
+         .wayOut = "use another GPU, or Device::interpreter()"});
+  d->arch = std::string(target->arch);
   RelaxedCaptureScope relaxed(driver);
-  d->check(call.primaryCtxRetain(&d->primary, d->device), "cuDevicePrimaryCtxRetain", "Device::gpu",
-           std::source_location::current());
+  d->check(call.primaryCtxRetain(&d->primary, d->device), "cuDevicePrimaryCtxRetain", "Device::gpu", loc);
   return d;
 }
 
@@ -88,8 +97,15 @@ std::shared_ptr<DeviceImpl> makeGpu(const Driver &driver, int ordinal) {
 
 Device Device::best(std::source_location loc) {
   const std::string &wanted = env().device;
-  if (wanted.empty())
-    return gpuCount() > 0 ? gpu(0, loc) : interpreter();
+  if (wanted.empty()) {
+    for (int ordinal = 0, count = gpuCount(); ordinal < count; ++ordinal)
+      try {
+        return gpu(ordinal, loc);
+      } catch (const UserError &e) {
+        logLine(fmt::format("GPU {} is passed over: {}", ordinal, e.message()));
+      }
+    return interpreter();
+  }
   if (wanted == "interpreter")
     return interpreter();
   if (wanted == "gpu")
@@ -117,20 +133,21 @@ int Device::gpuCount() noexcept {
 Device Device::gpu(int ordinal, std::source_location loc) {
   const Driver &driver = Driver::get(loc);
   if (ordinal < 0 || ordinal >= driver.deviceCount)
-    throw UserError({.loc = loc,
-                     .kernel = {},
-                     .op = "Device::gpu",
-                     .message = fmt::format("GPU {} is asked for and there {} {}", ordinal,
-                                            driver.deviceCount == 1 ? "is" : "are", driver.deviceCount),
-                     .rule = "gpu_range",
-                     .wayOut = fmt::format("use 0 to {}; CUDA_VISIBLE_DEVICES hides GPUs", driver.deviceCount - 1)});
+    throw UserError(
+        {.loc = loc,
+         .kernel = {},
+         .op = "Device::gpu",
+         .message = fmt::format("GPU {} is asked for and there {} {}", ordinal,
+                                driver.deviceCount == 1 ? "is" : "are", driver.deviceCount),
+         .rule = "gpu_range",
+         .wayOut = fmt::format("use 0 to {}; CUDA_VISIBLE_DEVICES hides GPUs", driver.deviceCount - 1)});
   Registry &r = registry();
   std::lock_guard lock(r.mutex);
   if (r.gpus.empty())
     r.gpus.resize(driver.deviceCount);
   std::shared_ptr<DeviceImpl> &d = r.gpus[ordinal];
   if (!d)
-    d = makeGpu(driver, ordinal);
+    d = makeGpu(driver, ordinal, loc);
   return Device(d);
 }
 
@@ -142,7 +159,8 @@ const DeviceProperties &Device::properties() const { return impl->properties; }
 
 Stream Device::stream() const {
   std::lock_guard lock(impl->streamMutex);
-  if (!impl->ownStream) // the device keeps its stream and the stream its device: both live as long as the process
+  if (!impl->ownStream) // the device keeps its stream and the stream its device: both live as long as the
+                        // process
     impl->ownStream = Stream(*this).handle();
   return Stream(impl->ownStream);
 }
@@ -163,16 +181,21 @@ void DeviceImpl::fail(CuResult result, std::string_view function, std::string_vi
   };
   if (isStickyFault(result)) {
     std::string kernels = recent.text();
-    throw user(fmt::format("GPU {} has faulted with {}; {}", ordinal, what,
-                           kernels.empty() ? "no kernel of Sectile was running"
-                                           : "kernels launched and not known to have finished, newest last: " + kernels),
-               "device_fault",
-               "the GPU is lost to this process; run again with SECTILE_CHECK=pointers, and compare the dims and "
-               "strides given with the memory behind them");
+    throw user(
+        fmt::format("GPU {} has faulted with {}; {}", ordinal, what,
+                    kernels.empty()
+                        ? "no kernel of Sectile was running"
+                        : "kernels launched and not known to have finished, newest last: " + kernels),
+        "device_fault",
+        "the GPU is lost to this process; run again with SECTILE_CHECK=pointers, and compare the dims and "
+        "strides given with the memory behind them");
   }
   if (result >= 900 && result <= 908)
     throw user(fmt::format("{} is not possible during a stream capture: {}", function, what), "capture",
                "launch each kernel once before the capture, and allocate, copy and wait outside it");
+  if (result == cuErrorDeviceUnavailable)
+    throw user(fmt::format("GPU {} is taken by another process: {}", ordinal, what), "gpu_unavailable",
+               "wait for it, or ask for another compute mode (nvidia-smi -c)");
   if (result == cuErrorOutOfMemory)
     throw user(fmt::format("GPU {} has no memory left for {}: {}", ordinal, function, what), "out_of_memory",
                "free buffers that are no longer needed");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The CUDA driver, opened at first use. No CUDA header: the few types and numbers that are needed are declared
-/// here as the driver's ABI fixes them.
+/// \file The CUDA driver, opened at first use. No CUDA header: the few types and numbers that are needed are
+/// declared here as the driver's ABI fixes them.
 #pragma once
 
 #include <sectile/Error.h>
@@ -33,6 +33,7 @@ enum : CuResult {
   cuSuccess = 0,
   cuErrorOutOfMemory = 2,
   cuErrorDeinitialized = 4,
+  cuErrorDeviceUnavailable = 46,
   cuErrorNoDevice = 100,
   cuErrorInvalidImage = 200,
   cuErrorNoBinaryForGpu = 209,
@@ -57,8 +58,13 @@ enum : int {
   cuAttrSharedBytesPerBlockOptin = 97,
 };
 /// CUfunction_attribute
-enum : int { cuFuncMaxThreadsPerBlock = 0, cuFuncSharedBytes = 1, cuFuncLocalBytes = 3, cuFuncNumRegs = 4,
-             cuFuncMaxDynamicSharedBytes = 8 };
+enum : int {
+  cuFuncMaxThreadsPerBlock = 0,
+  cuFuncSharedBytes = 1,
+  cuFuncLocalBytes = 3,
+  cuFuncNumRegs = 4,
+  cuFuncMaxDynamicSharedBytes = 8
+};
 /// CUpointer_attribute
 enum : int { cuPtrMemoryType = 2, cuPtrDeviceOrdinal = 9 };
 /// CUmemorytype; 0 means an address that the driver does not know.
@@ -72,48 +78,49 @@ inline constexpr std::uintptr_t cuLaunchParamEnd = 0, cuLaunchParamPointer = 1, 
 
 /// The driver functions in use: X(member, exported symbol, arguments). The symbol carries the version whose
 /// signature is declared.
-#define SECTILE_CUDA_FUNCTIONS(X)                                                                                    \
-  X(init, cuInit, (unsigned))                                                                                        \
-  X(driverGetVersion, cuDriverGetVersion, (int *))                                                                   \
-  X(getErrorName, cuGetErrorName, (CuResult, const char **))                                                         \
-  X(getErrorString, cuGetErrorString, (CuResult, const char **))                                                     \
-  X(deviceGetCount, cuDeviceGetCount, (int *))                                                                       \
-  X(deviceGet, cuDeviceGet, (CuDevice *, int))                                                                       \
-  X(deviceGetName, cuDeviceGetName, (char *, int, CuDevice))                                                         \
-  X(deviceGetAttribute, cuDeviceGetAttribute, (int *, int, CuDevice))                                                \
-  X(deviceTotalMem, cuDeviceTotalMem_v2, (std::size_t *, CuDevice))                                                  \
-  X(primaryCtxRetain, cuDevicePrimaryCtxRetain, (CuContext *, CuDevice))                                             \
-  X(ctxGetCurrent, cuCtxGetCurrent, (CuContext *))                                                                   \
-  X(ctxPushCurrent, cuCtxPushCurrent_v2, (CuContext))                                                                \
-  X(ctxPopCurrent, cuCtxPopCurrent_v2, (CuContext *))                                                                \
-  X(ctxGetDevice, cuCtxGetDevice, (CuDevice *))                                                                      \
-  X(ctxGetId, cuCtxGetId, (CuContext, unsigned long long *))                                                         \
-  X(ctxSynchronize, cuCtxSynchronize, ())                                                                            \
-  X(memGetInfo, cuMemGetInfo_v2, (std::size_t *, std::size_t *))                                                     \
-  X(memAlloc, cuMemAlloc_v2, (CuDevicePtr *, std::size_t))                                                           \
-  X(memFree, cuMemFree_v2, (CuDevicePtr))                                                                            \
-  X(memcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CuDevicePtr, const void *, std::size_t, CuStream))                       \
-  X(memcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *, CuDevicePtr, std::size_t, CuStream))                             \
-  X(memsetD8Async, cuMemsetD8Async, (CuDevicePtr, unsigned char, std::size_t, CuStream))                             \
-  X(pointerGetAttributes, cuPointerGetAttributes, (unsigned, int *, void **, CuDevicePtr))                           \
-  X(streamCreate, cuStreamCreate, (CuStream *, unsigned))                                                            \
-  X(streamDestroy, cuStreamDestroy_v2, (CuStream))                                                                   \
-  X(streamSynchronize, cuStreamSynchronize, (CuStream))                                                              \
-  X(streamGetCtx, cuStreamGetCtx, (CuStream, CuContext *))                                                           \
-  X(streamIsCapturing, cuStreamIsCapturing, (CuStream, int *))                                                       \
-  X(threadExchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int *))                                           \
-  X(eventCreate, cuEventCreate, (CuEvent *, unsigned))                                                               \
-  X(eventDestroy, cuEventDestroy_v2, (CuEvent))                                                                      \
-  X(eventRecord, cuEventRecord, (CuEvent, CuStream))                                                                 \
-  X(eventSynchronize, cuEventSynchronize, (CuEvent))                                                                 \
-  X(eventElapsedTime, cuEventElapsedTime, (float *, CuEvent, CuEvent))                                               \
-  X(moduleLoadDataEx, cuModuleLoadDataEx, (CuModule *, const void *, unsigned, int *, void **))                      \
-  X(moduleUnload, cuModuleUnload, (CuModule))                                                                        \
-  X(moduleGetFunction, cuModuleGetFunction, (CuFunction *, CuModule, const char *))                                  \
-  X(funcGetAttribute, cuFuncGetAttribute, (int *, int, CuFunction))                                                  \
-  X(funcSetAttribute, cuFuncSetAttribute, (CuFunction, int, int))                                                    \
-  X(launchKernel, cuLaunchKernel,                                                                                    \
-    (CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void **, void **))
+#define SECTILE_CUDA_FUNCTIONS(X)                                                                            \
+  X(init, cuInit, (unsigned))                                                                                \
+  X(driverGetVersion, cuDriverGetVersion, (int *))                                                           \
+  X(getErrorName, cuGetErrorName, (CuResult, const char **))                                                 \
+  X(getErrorString, cuGetErrorString, (CuResult, const char **))                                             \
+  X(deviceGetCount, cuDeviceGetCount, (int *))                                                               \
+  X(deviceGet, cuDeviceGet, (CuDevice *, int))                                                               \
+  X(deviceGetName, cuDeviceGetName, (char *, int, CuDevice))                                                 \
+  X(deviceGetAttribute, cuDeviceGetAttribute, (int *, int, CuDevice))                                        \
+  X(deviceTotalMem, cuDeviceTotalMem_v2, (std::size_t *, CuDevice))                                          \
+  X(primaryCtxRetain, cuDevicePrimaryCtxRetain, (CuContext *, CuDevice))                                     \
+  X(ctxGetCurrent, cuCtxGetCurrent, (CuContext *))                                                           \
+  X(ctxPushCurrent, cuCtxPushCurrent_v2, (CuContext))                                                        \
+  X(ctxPopCurrent, cuCtxPopCurrent_v2, (CuContext *))                                                        \
+  X(ctxGetDevice, cuCtxGetDevice, (CuDevice *))                                                              \
+  X(ctxGetId, cuCtxGetId, (CuContext, unsigned long long *))                                                 \
+  X(ctxSynchronize, cuCtxSynchronize, ())                                                                    \
+  X(memGetInfo, cuMemGetInfo_v2, (std::size_t *, std::size_t *))                                             \
+  X(memAlloc, cuMemAlloc_v2, (CuDevicePtr *, std::size_t))                                                   \
+  X(memFree, cuMemFree_v2, (CuDevicePtr))                                                                    \
+  X(memcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CuDevicePtr, const void *, std::size_t, CuStream))               \
+  X(memcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *, CuDevicePtr, std::size_t, CuStream))                     \
+  X(memsetD8Async, cuMemsetD8Async, (CuDevicePtr, unsigned char, std::size_t, CuStream))                     \
+  X(pointerGetAttributes, cuPointerGetAttributes, (unsigned, int *, void **, CuDevicePtr))                   \
+  X(streamCreate, cuStreamCreate, (CuStream *, unsigned))                                                    \
+  X(streamDestroy, cuStreamDestroy_v2, (CuStream))                                                           \
+  X(streamSynchronize, cuStreamSynchronize, (CuStream))                                                      \
+  X(streamGetCtx, cuStreamGetCtx, (CuStream, CuContext *))                                                   \
+  X(streamIsCapturing, cuStreamIsCapturing, (CuStream, int *))                                               \
+  X(threadExchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int *))                                   \
+  X(eventCreate, cuEventCreate, (CuEvent *, unsigned))                                                       \
+  X(eventDestroy, cuEventDestroy_v2, (CuEvent))                                                              \
+  X(eventRecord, cuEventRecord, (CuEvent, CuStream))                                                         \
+  X(eventSynchronize, cuEventSynchronize, (CuEvent))                                                         \
+  X(eventElapsedTime, cuEventElapsedTime, (float *, CuEvent, CuEvent))                                       \
+  X(moduleLoadDataEx, cuModuleLoadDataEx, (CuModule *, const void *, unsigned, int *, void **))              \
+  X(moduleUnload, cuModuleUnload, (CuModule))                                                                \
+  X(moduleGetFunction, cuModuleGetFunction, (CuFunction *, CuModule, const char *))                          \
+  X(funcGetAttribute, cuFuncGetAttribute, (int *, int, CuFunction))                                          \
+  X(funcSetAttribute, cuFuncSetAttribute, (CuFunction, int, int))                                            \
+  X(launchKernel, cuLaunchKernel,                                                                            \
+    (CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void **,    \
+     void **))
 
 /// The driver functions, by name without the prefix.
 struct DriverApi {
@@ -128,8 +135,9 @@ inline constexpr int minDriverVersion = 12000;
 /// The opened driver. One per process, opened by the first `get` or `tryGet`, kept to the end.
 class Driver {
 public:
-  /// The driver, or null when there is none, it is too old, it fails to start, no GPU is there, or this process was
-  /// forked after its parent opened the driver. Never throws. `why`, when given, receives the reason.
+  /// The driver, or null when there is none, it is too old, it fails to start, no GPU is there, or this
+  /// process was forked after its parent opened the driver. Never throws. `why`, when given, receives the
+  /// reason.
   static const Driver *tryGet(std::string *why = nullptr) noexcept;
   /// The driver. UserError [no_gpu] with the reason when `tryGet` gives null.
   static const Driver &get(std::source_location loc = std::source_location::current());
@@ -142,8 +150,8 @@ public:
 
   /// `CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered`
   std::string describe(CuResult result) const;
-  /// InternalError naming the function unless `result` is success. For calls that only a bug of ours can fail; the
-  /// callers name everything else.
+  /// InternalError naming the function unless `result` is success. For calls that only a bug of ours can
+  /// fail; the callers name everything else.
   void check(CuResult result, std::string_view function) const;
 };
 
@@ -163,7 +171,8 @@ private:
   bool pushed = false;
 };
 
-/// Lets this thread call what stream capture elsewhere in the process would forbid (loading code, allocating).
+/// Lets this thread call what stream capture elsewhere in the process would forbid (loading code,
+/// allocating).
 class RelaxedCaptureScope {
 public:
   explicit RelaxedCaptureScope(const Driver &driver);

@@ -17,14 +17,17 @@ namespace {
 
 constexpr EnvSwitch table[] = {
     {"SECTILE_DEVICE", "interpreter | gpu | gpu:N", "the device that Device::best() returns",
-     "GPU 0 when there is a usable one, else the interpreter"},
+     "the first usable GPU, else the interpreter"},
     {"SECTILE_LOG", "0 | 1", "1: one line on stderr per compiled kernel", "0"},
-    {"SECTILE_DUMP", "stages of tile,tgpu,llvm,ptx or all", "print these stages of every compile to stderr", "none"},
-    {"SECTILE_CHECK", "pointers", "check every tensor pointer at every launch, not at first use alone", "first use"},
+    {"SECTILE_DUMP", "stages of tile,tgpu,llvm,ptx or all", "print these stages of every compile to stderr",
+     "none"},
+    {"SECTILE_CHECK", "pointers", "check every tensor pointer at every launch, not at first use alone",
+     "first use"},
     {"SECTILE_PTXAS", "path | none", "the assembler; none: the driver assembles the PTX",
-     "PATH, CUDA_HOME/bin, /usr/local/cuda/bin"},
+     "PATH, CUDA_HOME/bin, /usr/local/cuda/bin, .deps of the build"},
     {"SECTILE_CACHE", "0 | 1", "0: compiled kernels are neither read from disk nor kept there", "1"},
-    {"SECTILE_CACHE_DIR", "directory", "where compiled kernels are kept", "$XDG_CACHE_HOME/sectile, ~/.cache/sectile"},
+    {"SECTILE_CACHE_DIR", "directory", "where compiled kernels are kept",
+     "$XDG_CACHE_HOME/sectile, ~/.cache/sectile"},
     {"SECTILE_CUDA_LIBRARY", "path", "the CUDA driver library that is opened", "libcuda.so.1"},
     {"CUDA_HOME", "directory", "the CUDA toolkit in which ptxas is looked for", "none"},
 };
@@ -111,7 +114,8 @@ std::unique_ptr<const Env> readAll() {
 std::atomic<const Env *> current{nullptr};
 std::mutex reading;
 
-/// Every Env ever read: earlier references stay good. Never destroyed, so that code running at exit may read it.
+/// Every Env ever read: earlier references stay good. Never destroyed, so that code running at exit may read
+/// it.
 const Env *keep(std::unique_ptr<const Env> e) {
   static auto &all = *new std::vector<std::unique_ptr<const Env>>;
   all.push_back(std::move(e));
@@ -126,8 +130,8 @@ std::string envTableText() {
   std::string text;
   for (const EnvSwitch &s : table) {
     const char *value = std::getenv(s.name);
-    text += fmt::format("{:<21} {}\n{:<21} values: {}; unset: {}; now: {}\n", s.name, s.meaning, "", s.values, s.unset,
-                        value ? value : "(unset)");
+    text += fmt::format("{:<21} {}\n{:<21} values: {}; unset: {}; now: {}\n", s.name, s.meaning, "", s.values,
+                        s.unset, value ? value : "(unset)");
   }
   return text;
 }

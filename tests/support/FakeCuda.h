@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file What the fake CUDA driver (FakeCuda.cpp, opened through SECTILE_CUDA_LIBRARY) lets a test see and steer.
+/// \file What the fake CUDA driver (FakeCuda.cpp, opened through SECTILE_CUDA_LIBRARY) lets a test see and
+/// steer.
 ///
 /// Environment, read at every call, so that a test may change it:
 ///   FAKECUDA_VERSION   what cuDriverGetVersion says (13000)
-///   FAKECUDA_DEVICES   number of GPUs (1); each is a compute capability 9.0 with 132 SMs
-///   FAKECUDA_FAIL      comma-separated function=code: that function returns that code. `cubin` and `ptx` stand for
+///   FAKECUDA_DEVICES   number of GPUs (1), each with 132 SMs
+///   FAKECUDA_MAJOR     their compute capability, before ".0" (9)
+///   FAKECUDA_FAIL      comma-separated function=code: that function returns that code. `cubin` and `ptx`
+///   stand for
 ///                      cuModuleLoadDataEx of an image that starts with the byte 0x7f, or with another
 ///   FAKECUDA_FREE      bytes of free memory (1 << 30); cuMemAlloc beyond it is out of memory
 ///   FAKECUDA_CAPTURE   1: every stream is capturing
@@ -15,16 +18,16 @@
 #include <cstdint>
 
 struct FakeCudaState {
-  int inits;           ///< calls of cuInit
-  int launches;        ///< kernels that were launched
-  int modulesLoaded;   ///< modules that are loaded now
-  int loads;           ///< calls of cuModuleLoadDataEx
-  int streams;         ///< streams that exist now
-  int events;          ///< events that exist now
-  int liveAllocations; ///< allocations that exist now
-  int pointerQueries;  ///< calls of cuPointerGetAttributes
-  int synchronizations; ///< calls of cuCtxSynchronize
-  int relaxedLoads;    ///< modules loaded with the thread's capture mode relaxed
+  int inits;              ///< calls of cuInit
+  int launches;           ///< kernels that were launched
+  int modulesLoaded;      ///< modules that are loaded now
+  int loads;              ///< calls of cuModuleLoadDataEx
+  int streams;            ///< streams that exist now
+  int events;             ///< events that exist now
+  int liveAllocations;    ///< allocations that exist now
+  int pointerQueries;     ///< calls of cuPointerGetAttributes
+  int synchronizations;   ///< calls of cuCtxSynchronize
+  int relaxedLoads;       ///< modules loaded with the thread's capture mode relaxed
   int dynamicSharedBytes; ///< last cuFuncSetAttribute of that attribute
   // The last launch:
   unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;

@@ -56,8 +56,9 @@ std::string number(long long n) { return std::to_string(n); }
 TEST_CASE("Device: without a driver there is the interpreter", "[runtime][device]") {
   CHECK(withoutDriver({}, [] {
           Device d = Device::best();
-          return number(Device::gpuCount()) + d.name() + d.arch() + number(d.isInterpreter()) + number(d.ordinal()) +
-                 number(d.properties().multiprocessors > 0) + number(d.properties().memoryBytes > 0);
+          return number(Device::gpuCount()) + d.name() + d.arch() + number(d.isInterpreter()) +
+                 number(d.ordinal()) + number(d.properties().multiprocessors > 0) +
+                 number(d.properties().memoryBytes > 0);
         }).said == "0interpreterinterpreter1-111");
   std::string none = withoutDriver({}, [] { return Device::gpu(0).name(); }).said;
   CHECK(has(none, "no usable GPU: the CUDA driver library /nowhere/libcuda.so.1 cannot be opened"));
@@ -72,13 +73,29 @@ TEST_CASE("Device: SECTILE_DEVICE", "[runtime][device]") {
   CHECK(withFake({{"SECTILE_DEVICE", "interpreter"}}, best).said == "interpreter-1");
   CHECK(withFake({{"SECTILE_DEVICE", "gpu"}}, best).said == "Fake H2000");
   CHECK(withFake({{"SECTILE_DEVICE", "gpu:1"}, {"FAKECUDA_DEVICES", "2"}}, best).said == "Fake H2001");
-  CHECK(has(withFake({{"SECTILE_DEVICE", "gpu:1"}}, best).said, "GPU 1 is asked for and there is 1 [gpu_range]"));
+  CHECK(has(withFake({{"SECTILE_DEVICE", "gpu:1"}}, best).said,
+            "GPU 1 is asked for and there is 1 [gpu_range]"));
   CHECK(has(withoutDriver({{"SECTILE_DEVICE", "gpu"}}, best).said, "[no_gpu]"));
   for (const char *bad : {"cpu", "gpu:", "gpu:x", "gpu:-1", "gpu:1x", "GPU"}) {
     std::string said = withFake({{"SECTILE_DEVICE", bad}}, best).said;
     CHECK(has(said, std::string("SECTILE_DEVICE is '") + bad + "', which names no device [bad_device]"));
     CHECK(has(said, "set it to interpreter, gpu or gpu:N"));
   }
+}
+
+TEST_CASE("Device: GPUs that cannot be used are passed over, and refused when asked for",
+          "[runtime][device]") {
+  auto best = [] { return Device::best().name(); };
+  auto gpu = [] { return Device::gpu(0).name(); };
+  Environment old{{"FAKECUDA_MAJOR", "7"}, {"SECTILE_LOG", "1"}};
+  ChildResult passed = withFake(old, best);
+  CHECK(passed.said == "interpreter");
+  CHECK(has(passed.errors, "sectile: GPU 0 is passed over: GPU 0 (Fake H200) has compute capability 7.0"));
+  CHECK(has(withFake(old, gpu).said, "for which there is no target [gpu_unsupported]; use another GPU"));
+  Environment taken{{"FAKECUDA_FAIL", "cuDevicePrimaryCtxRetain=46"}};
+  CHECK(withFake(taken, best).said == "interpreter");
+  CHECK(has(withFake(taken, gpu).said, "GPU 0 is taken by another process: "));
+  CHECK(has(withFake(taken, gpu).said, "[gpu_unavailable]"));
 }
 
 TEST_CASE("Device: the interpreter never opens the driver", "[runtime][device]") {
@@ -90,7 +107,8 @@ TEST_CASE("Device: the interpreter never opens the driver", "[runtime][device]")
         }).said == "closed");
 }
 
-TEST_CASE("Device: properties and the compile target come from the driver and the table", "[runtime][device]") {
+TEST_CASE("Device: properties and the compile target come from the driver and the table",
+          "[runtime][device]") {
   CHECK(withFake({}, [] {
           Device d = Device::gpu(0);
           const DeviceProperties &p = d.properties();
@@ -109,7 +127,8 @@ TEST_CASE("Device: copies are the same device", "[runtime][device]") {
           std::vector<std::thread> threads;
           std::atomic<int> same{0};
           for (int i = 0; i < 8; ++i)
-            threads.emplace_back([&] { same += Device::gpu(1) == a && Device::gpu(1).stream() == a.stream(); });
+            threads.emplace_back(
+                [&] { same += Device::gpu(1) == a && Device::gpu(1).stream() == a.stream(); });
           for (auto &t : threads)
             t.join();
           return number(a == b) + number(a == Device::gpu(0)) + number(same) + number(fake()->inits) +
@@ -120,7 +139,8 @@ TEST_CASE("Device: copies are the same device", "[runtime][device]") {
 TEST_CASE("Device: drivers that cannot be used", "[runtime][device]") {
   auto gpu = [] { return Device::gpu(0).name(); };
   auto best = [] { return number(Device::gpuCount()) + Device::best().name(); };
-  auto both = [&](Environment e, const std::string &reason, const std::string &rule, const std::string &wayOut) {
+  auto both = [&](Environment e, const std::string &reason, const std::string &rule,
+                  const std::string &wayOut) {
     std::string said = withFake(e, gpu).said;
     CHECK(has(said, reason));
     CHECK(has(said, "[" + rule + "]"));
@@ -131,10 +151,11 @@ TEST_CASE("Device: drivers that cannot be used", "[runtime][device]") {
        "driver_too_old", "update the NVIDIA driver");
   both({{"FAKECUDA_DEVICES", "0"}}, "the CUDA driver sees no GPU", "no_gpu", "install the NVIDIA driver");
   both({{"FAKECUDA_FAIL", "cuInit=100"}}, "the CUDA driver sees no GPU", "no_gpu", "Device::interpreter()");
-  both({{"FAKECUDA_FAIL", "cuInit=803"}}, "the CUDA driver does not start: unknown CUDA error (803)", "no_gpu",
-       "Device::interpreter()");
+  both({{"FAKECUDA_FAIL", "cuInit=803"}}, "the CUDA driver does not start: unknown CUDA error (803)",
+       "no_gpu", "Device::interpreter()");
   // A library that is no driver at all.
-  both({{"SECTILE_CUDA_LIBRARY", "libm.so.6"}}, "libm.so.6 has no cuInit", "driver_too_old", "update the NVIDIA driver");
+  both({{"SECTILE_CUDA_LIBRARY", "libm.so.6"}}, "libm.so.6 has no cuInit", "driver_too_old",
+       "update the NVIDIA driver");
   std::string range = withFake({{"FAKECUDA_DEVICES", "2"}}, [] { return Device::gpu(-1).name(); }).said;
   CHECK(has(range, "GPU -1 is asked for and there are 2 [gpu_range]"));
   CHECK(has(range, "use 0 to 1"));
@@ -142,10 +163,11 @@ TEST_CASE("Device: drivers that cannot be used", "[runtime][device]") {
 
 TEST_CASE("Device: fork before first use works, after it is refused", "[runtime][device]") {
   auto grandchild = [] {
-    return inChild({}, [] {
-             std::string count = number(Device::gpuCount());
-             return count + Device::gpu(0).name();
-           })
+    return inChild({},
+                   [] {
+                     std::string count = number(Device::gpuCount());
+                     return count + Device::gpu(0).name();
+                   })
         .said;
   };
   CHECK(withFake({}, [&] {
@@ -218,11 +240,15 @@ TEST_CASE("Buffer: bad dims and sizes name the numbers and the user's line", "[r
     }
     return "nothing thrown";
   };
-  CHECK(has(message([&] { Buffer<float>(d, 2, -3); }), "dims [2, -3] hold the negative length -3 [buffer_dims]"));
-  CHECK(has(message([&] { Buffer<float>(d, {1, 1, 1, 1, 1, 1}); }), "rank 6 is over the limit of 5 [buffer_dims]"));
+  CHECK(has(message([&] { Buffer<float>(d, 2, -3); }),
+            "dims [2, -3] hold the negative length -3 [buffer_dims]"));
+  CHECK(has(message([&] {
+              Buffer<float>(d, {1, 1, 1, 1, 1, 1});
+            }),
+            "rank 6 is over the limit of 5 [buffer_dims]"));
   CHECK(has(message([&] { Buffer<double>(d, INT64_C(1) << 40, INT64_C(1) << 40); }),
             "dims [1099511627776, 1099511627776] of 8-byte elements are more than 2^63-1 bytes"));
-#ifndef __SANITIZE_ADDRESS__ // which ends the process instead
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which end the process instead
   CHECK(has(message([&] { Buffer<double>(d, INT64_C(1) << 55); }), "[out_of_memory]"));
 #endif
   Buffer<float> b(d, 4);
@@ -252,7 +278,9 @@ TEST_CASE("Buffer: on a GPU", "[runtime][buffer]") {
           }
           return said + number(fake()->liveAllocations);
         }).said == "11210");
-  std::string full = withFake({{"FAKECUDA_FREE", "1000"}}, [] { return number(Buffer<float>(Device::gpu(0), 500).size()); }).said;
+  std::string full = withFake({{"FAKECUDA_FREE", "1000"}}, [] {
+                       return number(Buffer<float>(Device::gpu(0), 500).size());
+                     }).said;
   CHECK(has(full, "2000 bytes for dims [500] are more than GPU 0 has free (1000 of"));
   CHECK(has(full, "[out_of_memory]"));
   std::string other = withFake({{"FAKECUDA_DEVICES", "2"}}, [] {
@@ -284,10 +312,12 @@ TEST_CASE("Stream: own, wrapped, and on another GPU", "[runtime][stream]") {
                       }).said;
   CHECK(has(other, "the stream belongs to GPU 1 and the device is GPU 0 [stream_device]"));
   CHECK(has(other, "wrap it with Device::gpu(1)"));
-  CHECK(has(withoutDriver({}, [] {
-              Stream::wrap(Device::interpreter(), nullptr);
-              return std::string();
-            }).said,
+  CHECK(has(withoutDriver({},
+                          [] {
+                            Stream::wrap(Device::interpreter(), nullptr);
+                            return std::string();
+                          })
+                .said,
             "a CUDA stream cannot be a stream of the interpreter [stream_device]"));
 }
 
@@ -296,18 +326,24 @@ TEST_CASE("Stream: a fault is the user's error, with the CUDA text", "[runtime][
                        Device::gpu(0).stream().synchronize();
                        return std::string();
                      }).said;
-  CHECK(has(said, "GPU 0 has faulted with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"));
+  CHECK(has(
+      said,
+      "GPU 0 has faulted with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"));
   CHECK(has(said, "no kernel of Sectile was running"));
   CHECK(has(said, "[device_fault]"));
-  CHECK(has(withFake({{"FAKECUDA_FAIL", "cuStreamCreate=900"}}, [] {
-              Device::gpu(0).stream();
-              return std::string();
-            }).said,
+  CHECK(has(withFake({{"FAKECUDA_FAIL", "cuStreamCreate=900"}},
+                     [] {
+                       Device::gpu(0).stream();
+                       return std::string();
+                     })
+                .said,
             "cuStreamCreate is not possible during a stream capture"));
-  CHECK(has(withFake({{"FAKECUDA_FAIL", "cuStreamCreate=1"}}, [] {
-              Device::gpu(0).stream();
-              return std::string();
-            }).said,
+  CHECK(has(withFake({{"FAKECUDA_FAIL", "cuStreamCreate=1"}},
+                     [] {
+                       Device::gpu(0).stream();
+                       return std::string();
+                     })
+                .said,
             "cuStreamCreate failed on GPU 0 with unknown CUDA error (1)"));
 }
 
