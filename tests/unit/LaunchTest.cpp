@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/Launch.h"
 #include "runtime/Env.h"
 #include "runtime/KernelCache.h"
-#include "runtime/Launch.h"
 #include "tests/support/FakeCuda.h"
 #include "tests/support/InChild.h"
 
@@ -9,14 +9,28 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <new>
 #include <thread>
 
 using namespace sectile;
 using namespace sectile::runtime;
 using test::Environment;
 using test::inChild;
+
+/// Allocations of this thread since the program started. Not inlined, or the compiler takes malloc and delete
+/// for a mismatched pair.
+static thread_local long allocations = 0;
+__attribute__((noinline)) void *operator new(std::size_t bytes) {
+  ++allocations;
+  if (void *p = std::malloc(bytes ? bytes : 1))
+    return p;
+  throw std::bad_alloc();
+}
+__attribute__((noinline)) void operator delete(void *p) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void *p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -64,11 +78,13 @@ std::shared_ptr<Module> module(LaunchInfo info, const char *name = "demo") {
   return std::make_shared<Module>(name, artifact(std::move(info)));
 }
 std::string withFake(Environment e, const std::function<std::string()> &work) {
-  e.insert(e.begin(), {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""}});
-  return inChild(e, [&] {
-           reloadEnv();
-           return work();
-         })
+  e.insert(e.begin(),
+           {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""}});
+  return inChild(e,
+                 [&] {
+                   reloadEnv();
+                   return work();
+                 })
       .said;
 }
 void *fakeSymbol(const char *name) { return dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), name); }
@@ -111,7 +127,9 @@ TEST_CASE("Launch: number of programs", "[runtime][launch]") {
   CHECK(has(over, "the grid has 2147483648 programs and the limit is 2147483647 [grid_limit]"));
   CHECK(has(over, "use larger tiles"));
   CHECK(has(over, "(in kernel demo)"));
-  CHECK(has(thrown([&] { programs({INT64_MAX, INT64_MAX}); }),
+  CHECK(has(thrown([&] {
+              programs({INT64_MAX, INT64_MAX});
+            }),
             "the grid has over 2^62 programs and the limit is 2147483647"));
   // No axes: one program. An empty axis behind a product that is far over the limit still means none.
   LaunchInfo none = info2d();
@@ -122,16 +140,23 @@ TEST_CASE("Launch: number of programs", "[runtime][launch]") {
   CHECK(gridPrograms(three, std::vector{tensor(somewhere, {INT64_MAX, INT64_MAX, 0})}, site) == 0);
   LaunchInfo wrong = info2d();
   wrong.grid[0].axis = 2;
-  CHECK(has(thrown([&] { gridPrograms(wrong, std::vector{tensor(somewhere, {4, 8})}, site); }),
+  CHECK(has(thrown([&] {
+              gridPrograms(wrong, std::vector{tensor(somewhere, {4, 8})}, site);
+            }),
             "internal error: kernel demo: grid axis (argument 0, axis 2, tile 4) does not exist"));
 }
 
 TEST_CASE("Launch: parameters are packed in order, at their natural alignment", "[runtime][launch]") {
   KernelArg t = tensor(somewhere, {3, 5}, DType::bf16);
   t.strides = {7, 1};
-  std::vector<KernelArg> args{scalar(DType::boolean, 1), scalar(DType::f16, 0x3c00), scalar(DType::i8, 0xff), t,
-                              scalar(DType::f32, 0x3f800000), scalar(DType::f64, 0x4000000000000000),
-                              tensor(nullptr, {}), scalar(DType::u16, 0xabcd)};
+  std::vector<KernelArg> args{scalar(DType::boolean, 1),
+                              scalar(DType::f16, 0x3c00),
+                              scalar(DType::i8, 0xff),
+                              t,
+                              scalar(DType::f32, 0x3f800000),
+                              scalar(DType::f64, 0x4000000000000000),
+                              tensor(nullptr, {}),
+                              scalar(DType::u16, 0xabcd)};
   REQUIRE(parameterBytes(args) == 74);
   std::vector<std::byte> out(74 + 1, std::byte(0x5a));
   packParameters(args, out.data());
@@ -171,7 +196,8 @@ TEST_CASE("Launch: wrong arguments are refused by number", "[runtime][launch]") 
   CHECK(has(null, "launch: argument 0 has dims [4, 8] and its data pointer is null [null_pointer]"));
   LaunchInfo rank0;
   rank0.argRanks = {0};
-  CHECK(has(thrown([&] { checkArguments(rank0, std::vector{tensor(nullptr, {})}, site); }), "[null_pointer]"));
+  CHECK(
+      has(thrown([&] { checkArguments(rank0, std::vector{tensor(nullptr, {})}, site); }), "[null_pointer]"));
 }
 
 TEST_CASE("Launch: too many parameters", "[runtime][launch]") {
@@ -198,9 +224,10 @@ TEST_CASE("Launch: what reaches the driver", "[runtime][launch]") {
           std::memcpy(rest, f.params + 8, 32);
           return number(f.launches) + " " + number(f.gridX) + " " + number(f.gridY * f.gridZ) + " " +
                  number(f.blockX) + " " + number(f.blockY * f.blockZ) + " " + number(f.sharedBytes) + " " +
-                 number(f.dynamicSharedBytes) + " " + number(f.stream == s.native()) + " " + number(f.paramBytes) +
-                 " " + number(data == b.data()) + " " + number(rest[0]) + "," + number(rest[1]) + "," +
-                 number(rest[2]) + "," + number(rest[3]) + " " + number(f.relaxedLoads);
+                 number(f.dynamicSharedBytes) + " " + number(f.stream == s.native()) + " " +
+                 number(f.paramBytes) + " " + number(data == b.data()) + " " + number(rest[0]) + "," +
+                 number(rest[1]) + "," + number(rest[2]) + "," + number(rest[3]) + " " +
+                 number(f.relaxedLoads);
         }) == "1 6 1 128 1 100000 100000 1 40 1 7,17,17,1 1");
 }
 
@@ -224,14 +251,34 @@ TEST_CASE("Launch: prepared calls look nothing up again", "[runtime][launch]") {
           for (auto &t : threads)
             t.join();
           (*copy)(d.stream());
-          said = number(fake().launches) + " " + number(fake().loads) + " " + number(fake().paramBytes) + " " +
-                 number(call->programs()) + " " + number(call->parameters().size()) + " " +
-                 number(fake().pointerQueries <= 5 && fake().pointerQueries >= 2) + " " + number(fake().modulesLoaded);
+          said = number(fake().launches) + " " + number(fake().loads) + " " + number(fake().paramBytes) +
+                 " " + number(call->programs()) + " " + number(call->parameters().size()) + " " +
+                 number(fake().pointerQueries <= 5 && fake().pointerQueries >= 2) + " " +
+                 number(fake().modulesLoaded);
           call.reset();
           said += number(fake().modulesLoaded);
           copy.reset();
           return said + number(fake().modulesLoaded) + number(fake().synchronizations);
         }) == "401 1 40 1 40 1 1101");
+}
+
+TEST_CASE("Launch: no allocation per launch", "[runtime][launch]") {
+  for (const char *check : {"", "pointers"})
+    CHECK(withFake({{"SECTILE_CHECK", check}}, [] {
+            Stream stream = Device::gpu(0).stream();
+            Buffer<float> b(stream, 4, 8);
+            auto m = module(info2d());
+            const std::vector args{view(b)};
+            PreparedLaunch call(m, args);
+            call(stream);
+            launch(*m, args, stream);
+            const long before = allocations;
+            for (int i = 0; i < 10; ++i) {
+              launch(*m, args, stream);
+              call(stream);
+            }
+            return number(allocations - before) + " " + number(fake().launches);
+          }) == "0 22");
 }
 
 TEST_CASE("Launch: no programs, no launch", "[runtime][launch]") {
@@ -261,16 +308,19 @@ TEST_CASE("Launch: the caller's context stays current", "[runtime][launch]") {
           b.toHost();
           d.stream().synchronize();
           getCurrent(&after);
-          std::string said = number(none == nullptr) + number(after == mine) + number(fake().contextAtLaunch != mine);
+          std::string said =
+              number(none == nullptr) + number(after == mine) + number(fake().contextAtLaunch != mine);
           // An error leaves it current too.
           setenv("FAKECUDA_FAIL", "cuLaunchKernel=700", 1);
-          said += has(thrown([&] { launch(*m, std::vector{view(b)}, d.stream()); }), "[device_fault]") ? "1" : "0";
+          said += has(thrown([&] { launch(*m, std::vector{view(b)}, d.stream()); }), "[device_fault]") ? "1"
+                                                                                                       : "0";
           getCurrent(&after);
           return said + number(after == mine);
         }) == "11111");
 }
 
-TEST_CASE("Launch: a stream of another context of the device gets the code in that context", "[runtime][launch]") {
+TEST_CASE("Launch: a stream of another context of the device gets the code in that context",
+          "[runtime][launch]") {
   CHECK(withFake({}, [] {
           Device d = Device::gpu(0);
           Buffer<float> b(d, 4, 8);
@@ -286,9 +336,11 @@ TEST_CASE("Launch: a stream of another context of the device gets the code in th
           launch(*m, std::vector{view(b)}, d.stream());
           std::string said = number(fake().loads) + number(fake().contextAtLaunch == mine);
           launch(*m, std::vector{view(b)}, wrapped);
-          said += number(fake().loads) + number(fake().contextAtLaunch == mine) + number(fake().stream == stream);
+          said +=
+              number(fake().loads) + number(fake().contextAtLaunch == mine) + number(fake().stream == stream);
           launch(*m, std::vector{view(b)}, legacy);
-          said += number(fake().loads) + number(fake().contextAtLaunch == mine) + number(fake().stream == nullptr);
+          said += number(fake().loads) + number(fake().contextAtLaunch == mine) +
+                  number(fake().stream == nullptr);
           launch(*m, std::vector{view(b)}, Stream::wrap(d, nullptr));
           return said + number(fake().loads) + number(fake().contextAtLaunch == mine);
         }) == "1021121120");
@@ -335,17 +387,19 @@ TEST_CASE("Launch: pointers that a GPU cannot use", "[runtime][launch]") {
 }
 
 TEST_CASE("Launch: an argument without elements is checked once it has some", "[runtime][launch]") {
-  CHECK(has(withFake({}, [] {
-              LaunchInfo info = info2d();
-              info.argRanks = {2, 1};
-              auto m = module(info);
-              Device d = Device::gpu(0);
-              Buffer<float> b(d, 4, 8);
-              float host[3];
-              launch(*m, std::vector{view(b), tensor(nullptr, {0})}, d.stream());
-              return thrown([&] { launch(*m, std::vector{view(b), tensor(host, {3})}, d.stream()); });
-            }),
-            "argument 1 has dims [3] and points to"));
+  CHECK(
+      has(withFake({},
+                   [] {
+                     LaunchInfo info = info2d();
+                     info.argRanks = {2, 1};
+                     auto m = module(info);
+                     Device d = Device::gpu(0);
+                     Buffer<float> b(d, 4, 8);
+                     float host[3];
+                     launch(*m, std::vector{view(b), tensor(nullptr, {0})}, d.stream());
+                     return thrown([&] { launch(*m, std::vector{view(b), tensor(host, {3})}, d.stream()); });
+                   }),
+          "argument 1 has dims [3] and points to"));
 }
 
 TEST_CASE("Launch: memory of another GPU", "[runtime][launch]") {
@@ -369,29 +423,31 @@ TEST_CASE("Launch: memory of another GPU", "[runtime][launch]") {
 }
 
 TEST_CASE("Launch: a fault names the kernels that were under way", "[runtime][launch]") {
-  CHECK(has(withFake({}, [] {
-              Device d = Device::gpu(0);
-              Buffer<float> b(d, 4, 8);
-              auto first = module(info2d(), "finished"), second = module(info2d(), "softmax"),
-                   third = module(info2d(), "matmul");
-              launch(*first, std::vector{view(b)}, d.stream());
-              d.stream().synchronize();
-              launch(*second, std::vector{view(b)}, d.stream());
-              launch(*third, std::vector{view(b)}, d.stream());
-              launch(*third, std::vector{view(b)}, d.stream());
-              setenv("FAKECUDA_FAIL", "cuStreamSynchronize=700", 1);
-              return thrown([&] { d.stream().synchronize(); });
-            }),
+  CHECK(has(withFake({},
+                     [] {
+                       Device d = Device::gpu(0);
+                       Buffer<float> b(d, 4, 8);
+                       auto first = module(info2d(), "finished"), second = module(info2d(), "softmax"),
+                            third = module(info2d(), "matmul");
+                       launch(*first, std::vector{view(b)}, d.stream());
+                       d.stream().synchronize();
+                       launch(*second, std::vector{view(b)}, d.stream());
+                       launch(*third, std::vector{view(b)}, d.stream());
+                       launch(*third, std::vector{view(b)}, d.stream());
+                       setenv("FAKECUDA_FAIL", "cuStreamSynchronize=700", 1);
+                       return thrown([&] { d.stream().synchronize(); });
+                     }),
             "newest last: softmax, matmul, matmul [device_fault]"));
-  CHECK(has(withFake({}, [] {
-              Device d = Device::gpu(0);
-              Buffer<float> b(d, 4, 8);
-              auto m = module(info2d(), "k");
-              for (int i = 0; i < 20; ++i)
-                launch(*m, std::vector{view(b)}, d.stream());
-              setenv("FAKECUDA_FAIL", "cuStreamSynchronize=719", 1);
-              return thrown([&] { b.toHost(); });
-            }),
+  CHECK(has(withFake({},
+                     [] {
+                       Device d = Device::gpu(0);
+                       Buffer<float> b(d, 4, 8);
+                       auto m = module(info2d(), "k");
+                       for (int i = 0; i < 20; ++i)
+                         launch(*m, std::vector{view(b)}, d.stream());
+                       setenv("FAKECUDA_FAIL", "cuStreamSynchronize=719", 1);
+                       return thrown([&] { b.toHost(); });
+                     }),
             "newest last: k, k, k, k, k, k, k, k [device_fault]"));
 }
 
@@ -415,7 +471,8 @@ TEST_CASE("Launch: code and limits that do not fit the device", "[runtime][launc
   CHECK(has(run({}, [](Artifact &a) { a.launch.threads = 2048; }),
             "the schedule has 2048 threads per block and GPU 0 allows 1024 [launch_limits]"));
   std::string registers = run({{"FAKECUDA_THREADS", "96"}}, same);
-  CHECK(has(registers, "the schedule has 128 threads per block and its 168 registers per thread leave room for 96"));
+  CHECK(has(registers,
+            "the schedule has 128 threads per block and its 168 registers per thread leave room for 96"));
   CHECK(registers.substr(registers.size() - 3) == " 00");
   CHECK(has(run({{"FAKECUDA_FAIL", "cuLaunchKernel=701"}}, same), "128 threads with 168 registers each"));
   std::string symbol = run({}, [](Artifact &a) { a.launch.symbol = "missing"; });
@@ -466,6 +523,8 @@ TEST_CASE("Launch: what a capture saw stays loaded", "[runtime][launch]") {
 TEST_CASE("Launch: GPU code on the interpreter is our mistake", "[runtime][launch]") {
   float x[32];
   auto m = module(info2d());
-  CHECK(has(thrown([&] { launch(*m, std::vector{tensor(x, {4, 8})}, Device::interpreter().stream()); }),
+  CHECK(has(thrown([&] {
+              launch(*m, std::vector{tensor(x, {4, 8})}, Device::interpreter().stream());
+            }),
             "internal error: kernel demo: GPU code was launched on the interpreter"));
 }
