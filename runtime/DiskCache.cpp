@@ -107,7 +107,8 @@ std::optional<Artifact> parseEntry(const std::string &bytes, const Sha256 *key, 
     damage = "it belongs to another key";
   else if (h.payloadBytes != bytes.size() - sizeof h)
     damage = fmt::format("{} bytes of payload instead of {}", bytes.size() - sizeof h, h.payloadBytes);
-  else if (std::string_view payload = std::string_view(bytes).substr(sizeof h); xxHash64(payload) != h.payloadHash)
+  else if (std::string_view payload = std::string_view(bytes).substr(sizeof h);
+           xxHash64(payload) != h.payloadHash)
     damage = "the checksum differs";
   else if (std::optional<Artifact> a = deserialize(payload))
     return a;
@@ -171,14 +172,14 @@ void DiskCache::giveUpWriting(const std::string &why) {
   std::lock_guard lock(mutex);
   if (std::exchange(writeFailed, true))
     return;
-  fmt::print(stderr, "sectile: the kernel cache {} cannot be written ({}); compiled kernels are not kept on disk\n",
+  fmt::print(stderr,
+             "sectile: the kernel cache {} cannot be written ({}); compiled kernels are not kept on disk\n",
              dir, why);
 }
 
-DiskCache::Lookup DiskCache::find(std::string_view keyText) {
+DiskCache::Lookup DiskCache::find(const Sha256 &key) {
   if (dir.empty())
     return {std::nullopt, "disk cache off"};
-  Sha256 key = sha256(keyText);
   std::string path = dir + "/" + fileName(key), bytes, damage;
   if (!readFile(path, bytes)) {
     int error = errno;
@@ -192,7 +193,7 @@ DiskCache::Lookup DiskCache::find(std::string_view keyText) {
   return {std::move(artifact), {}};
 }
 
-bool DiskCache::insert(std::string_view keyText, const Artifact &artifact) {
+bool DiskCache::insert(const Sha256 &key, const Artifact &artifact) {
   if (!canWrite())
     return false;
   if (!makeDirectories(dir)) {
@@ -201,7 +202,6 @@ bool DiskCache::insert(std::string_view keyText, const Artifact &artifact) {
   }
   if (!wroteBefore.exchange(true))
     removeLeftovers(dir);
-  Sha256 key = sha256(keyText);
   std::string payload = serialize(artifact);
   Header h{};
   std::memcpy(h.magic, magic, sizeof magic);
@@ -210,8 +210,8 @@ bool DiskCache::insert(std::string_view keyText, const Artifact &artifact) {
   h.payloadBytes = payload.size();
   h.payloadHash = xxHash64(payload);
 
-  // A name of its own per writer (process numbers are not unique across containers), in the same directory, so that
-  // the rename is atomic.
+  // A name of its own per writer (process numbers are not unique across containers), in the same directory,
+  // so that the rename is atomic.
   Sha256 random{};
   if (getrandom(random.data(), 12, 0) != 12) {
     giveUpWriting("no random numbers: " + errnoText(errno));

@@ -74,15 +74,17 @@ KernelCache::Result KernelCache::get(std::string_view kernel, const std::string 
   if (auto module = findInMemory(key))
     return {std::move(module), Source::memory, {}};
 
-  DiskCache::Lookup onDiskNow = onDisk.find(keyText);
+  DiskCache::Lookup onDiskNow = onDisk.find(key);
   Result result;
   if (onDiskNow.artifact) {
     result.source = Source::disk;
-    result.module = std::make_shared<Module>(kernel, std::make_shared<const Artifact>(std::move(*onDiskNow.artifact)));
+    result.module =
+        std::make_shared<Module>(kernel, std::make_shared<const Artifact>(std::move(*onDiskNow.artifact)));
   } else {
     result.missReason = onDiskNow.missReason;
-    result.module = std::make_shared<Module>(kernel, std::make_shared<const Artifact>(build(result.missReason)));
-    onDisk.insert(keyText, result.module->artifact());
+    result.module =
+        std::make_shared<Module>(kernel, std::make_shared<const Artifact>(build(result.missReason)));
+    onDisk.insert(key, result.module->artifact());
   }
   keep(key, result.module);
   return result;
