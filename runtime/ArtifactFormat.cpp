@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Artifact to bytes and back. Integers are 64-bit little-endian, texts are a length and their bytes, lists a
-/// count and their elements.
+/// \file Artifact to bytes and back. Integers are 64-bit little-endian, texts are a length and their bytes,
+/// lists a count and their elements.
 #include "runtime/KernelCache.h"
 
 #include <cstring>
@@ -18,7 +18,8 @@ public:
   }
 };
 
-/// Reads what Writer wrote; after the first thing that does not fit, `good` is false and all values are empty.
+/// Reads what Writer wrote; after the first thing that does not fit, `good` is false and all values are
+/// empty.
 class Reader {
 public:
   explicit Reader(std::string_view bytes) : rest(bytes) {}

@@ -19,7 +19,8 @@ namespace {
 /// Alignment of host memory, as cuMemAlloc gives on a GPU.
 constexpr std::size_t alignBytes = 256;
 
-[[noreturn]] void refuse(std::string message, const char *rule, std::string wayOut, std::source_location loc) {
+[[noreturn]] void refuse(std::string message, const char *rule, std::string wayOut,
+                         std::source_location loc) {
   throw UserError({.loc = loc,
                    .kernel = {},
                    .op = "Buffer",
@@ -28,7 +29,9 @@ constexpr std::size_t alignBytes = 256;
                    .wayOut = std::move(wayOut)});
 }
 
-std::string dimsText(std::span<const std::int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+std::string dimsText(std::span<const std::int64_t> dims) {
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
 
 std::size_t bytesOf(std::size_t elementBytes, std::span<const std::int64_t> dims, std::source_location loc) {
   if (dims.size() > maxRank)
@@ -46,8 +49,9 @@ std::size_t bytesOf(std::size_t elementBytes, std::span<const std::int64_t> dims
   std::int64_t bytes = static_cast<std::int64_t>(elementBytes);
   for (std::int64_t d : dims)
     if (__builtin_mul_overflow(bytes, d, &bytes))
-      refuse(fmt::format("dims {} of {}-byte elements are more than 2^63-1 bytes", dimsText(dims), elementBytes),
-             "buffer_dims", "use a smaller buffer", loc);
+      refuse(
+          fmt::format("dims {} of {}-byte elements are more than 2^63-1 bytes", dimsText(dims), elementBytes),
+          "buffer_dims", "use a smaller buffer", loc);
   return static_cast<std::size_t>(bytes);
 }
 
@@ -64,8 +68,8 @@ Memory::Memory(const Place &place, std::size_t elementBytes, std::span<const std
     std::size_t rounded = (sizeBytes + alignBytes - 1) / alignBytes * alignBytes;
     pointer = std::aligned_alloc(alignBytes, rounded);
     if (!pointer)
-      refuse(fmt::format("{} bytes for dims {} are more than the host gives; it has {} bytes of memory", sizeBytes,
-                         dimsText(dims), d.properties.memoryBytes),
+      refuse(fmt::format("{} bytes for dims {} are more than the host gives; it has {} bytes of memory",
+                         sizeBytes, dimsText(dims), d.properties.memoryBytes),
              "out_of_memory", "use a smaller buffer", loc);
     return;
   }
@@ -122,8 +126,8 @@ namespace {
 
 void checkCount(std::size_t given, std::size_t held, std::source_location loc) {
   if (given != held)
-    refuse(fmt::format("{} bytes of host elements are given and the buffer holds {} bytes", given, held), "copy_size",
-           "give a span of size() elements", loc);
+    refuse(fmt::format("{} bytes of host elements are given and the buffer holds {} bytes", given, held),
+           "copy_size", "give a span of size() elements", loc);
 }
 
 /// The stream that a copy goes to: the one given, else the buffer's own, else the legacy default stream.
@@ -133,8 +137,8 @@ struct CopyStream {
   CopyStream(const DeviceImpl &d, const StreamImpl *own, const Stream *on, std::source_location loc) {
     const StreamImpl *s = on ? on->handle().get() : own;
     if (on && s->device.handle().get() != &d)
-      refuse(fmt::format("the buffer is on {} and the stream on {}", d.name, s->device.name()), "stream_device",
-             "use a stream of buffer.device()", loc);
+      refuse(fmt::format("the buffer is on {} and the stream on {}", d.name, s->device.name()),
+             "stream_device", "use a stream of buffer.device()", loc);
     context = s ? s->context : d.primary;
     stream = s ? s->stream : nullptr;
   }
@@ -164,9 +168,10 @@ void Memory::copyIn(const void *host, std::size_t count, const Stream *on, std::
     std::memcpy(pointer, host, count);
     return;
   }
-  copyAndWait(*owner.handle(), order.get(), on, "cuMemcpyHtoDAsync", loc, [&](const DriverApi &call, CuStream stream) {
-    return call.memcpyHtoDAsync(reinterpret_cast<CuDevicePtr>(pointer), host, count, stream);
-  });
+  copyAndWait(*owner.handle(), order.get(), on, "cuMemcpyHtoDAsync", loc,
+              [&](const DriverApi &call, CuStream stream) {
+                return call.memcpyHtoDAsync(reinterpret_cast<CuDevicePtr>(pointer), host, count, stream);
+              });
 }
 
 void Memory::copyOut(void *host, std::size_t count, const Stream *on, std::source_location loc) const {
@@ -178,9 +183,10 @@ void Memory::copyOut(void *host, std::size_t count, const Stream *on, std::sourc
     std::memcpy(host, pointer, count);
     return;
   }
-  copyAndWait(*owner.handle(), order.get(), on, "cuMemcpyDtoHAsync", loc, [&](const DriverApi &call, CuStream stream) {
-    return call.memcpyDtoHAsync(host, reinterpret_cast<CuDevicePtr>(pointer), count, stream);
-  });
+  copyAndWait(*owner.handle(), order.get(), on, "cuMemcpyDtoHAsync", loc,
+              [&](const DriverApi &call, CuStream stream) {
+                return call.memcpyDtoHAsync(host, reinterpret_cast<CuDevicePtr>(pointer), count, stream);
+              });
 }
 
 void Memory::fill(std::uint8_t value, const Stream *on, std::source_location loc) {
@@ -190,9 +196,10 @@ void Memory::fill(std::uint8_t value, const Stream *on, std::source_location loc
     std::memset(pointer, value, sizeBytes);
     return;
   }
-  copyAndWait(*owner.handle(), order.get(), on, "cuMemsetD8Async", loc, [&](const DriverApi &call, CuStream stream) {
-    return call.memsetD8Async(reinterpret_cast<CuDevicePtr>(pointer), value, sizeBytes, stream);
-  });
+  copyAndWait(*owner.handle(), order.get(), on, "cuMemsetD8Async", loc,
+              [&](const DriverApi &call, CuStream stream) {
+                return call.memsetD8Async(reinterpret_cast<CuDevicePtr>(pointer), value, sizeBytes, stream);
+              });
 }
 
 } // namespace sectile::detail

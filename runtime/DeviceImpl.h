@@ -14,8 +14,8 @@
 
 namespace sectile::detail {
 
-/// The last kernels launched on a device that are not known to have finished. Written at every launch without locks
-/// or allocation; read when the device has faulted.
+/// The last kernels launched on a device that are not known to have finished. Written at every launch without
+/// locks or allocation; read when the device has faulted.
 class RecentLaunches {
 public:
   /// `kernel` lives as long as the process (runtime::internName).
@@ -72,7 +72,8 @@ private:
 
 class StreamImpl {
 public:
-  StreamImpl(Device device, runtime::CuStream stream, runtime::CuContext context, std::uint64_t contextId, bool owned)
+  StreamImpl(Device device, runtime::CuStream stream, runtime::CuContext context, std::uint64_t contextId,
+             bool owned)
       : device(std::move(device)), stream(stream), context(context), contextId(contextId), owned(owned) {}
   ~StreamImpl();
   StreamImpl(const StreamImpl &) = delete;

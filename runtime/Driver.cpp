@@ -36,22 +36,24 @@ void open(Opened &out) {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *error = dlerror();
-    out.why = fmt::format("the CUDA driver library {} cannot be opened ({})", path, error ? error : "no reason given");
+    out.why = fmt::format("the CUDA driver library {} cannot be opened ({})", path,
+                          error ? error : "no reason given");
     return;
   }
   DriverApi &call = out.driver.call;
-  // The version first: a driver that is too old lacks symbols, and its version is the more useful thing to say.
+  // The version first: a driver that is too old lacks symbols, and its version is the more useful thing to
+  // say.
   int version = 0;
-  if (bind(library, "cuDriverGetVersion", call.driverGetVersion) && call.driverGetVersion(&version) == cuSuccess &&
-      version < minDriverVersion) {
+  if (bind(library, "cuDriverGetVersion", call.driverGetVersion) &&
+      call.driverGetVersion(&version) == cuSuccess && version < minDriverVersion) {
     out.tooOld = true;
     out.why = fmt::format("the CUDA driver supports CUDA {}, and at least {} is needed", versionText(version),
                           versionText(minDriverVersion));
     return;
   }
   const char *missing = nullptr;
-#define SECTILE_BIND(member, symbol, args)                                                                           \
-  if (!bind(library, #symbol, call.member) && !missing)                                                              \
+#define SECTILE_BIND(member, symbol, args)                                                                   \
+  if (!bind(library, #symbol, call.member) && !missing)                                                      \
     missing = #symbol;
   SECTILE_CUDA_FUNCTIONS(SECTILE_BIND)
 #undef SECTILE_BIND
@@ -113,7 +115,8 @@ const Driver &Driver::get(std::source_location loc) {
   if (const Driver *driver = tryGet(&why))
     return *driver;
   const Opened &o = openOnce();
-  const char *rule = "no_gpu", *wayOut = "install the NVIDIA driver, or use Device::best() or Device::interpreter()";
+  const char *rule = "no_gpu",
+             *wayOut = "install the NVIDIA driver, or use Device::best() or Device::interpreter()";
   if (o.tooOld) {
     rule = "driver_too_old";
     wayOut = "update the NVIDIA driver, or use Device::interpreter()";
@@ -149,8 +152,8 @@ void Driver::check(CuResult result, std::string_view function) const {
 }
 
 bool isStickyFault(CuResult result) {
-  // CUDA_ERROR_ECC_UNCORRECTABLE, NVLINK_UNCORRECTABLE, CONTAINED; ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, ASSERT; HARDWARE_STACK_ERROR to
-  // LAUNCH_FAILED; TENSOR_MEMORY_LEAK; EXTERNAL_DEVICE.
+  // CUDA_ERROR_ECC_UNCORRECTABLE, NVLINK_UNCORRECTABLE, CONTAINED; ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, ASSERT;
+  // HARDWARE_STACK_ERROR to LAUNCH_FAILED; TENSOR_MEMORY_LEAK; EXTERNAL_DEVICE.
   return result == 214 || result == 220 || result == 226 || result == 700 || result == 702 || result == 710 ||
          (result >= 714 && result <= 719) || result == 721 || result == 911;
 }

@@ -22,17 +22,17 @@ SECTILE_API std::string envTableText();
 
 /// The switches as read. Paths are as written by the user; empty means unset.
 struct Env {
-  std::string device;      ///< SECTILE_DEVICE: "interpreter", "gpu", "gpu:N"
-  bool log = false;        ///< SECTILE_LOG
-  std::string dump;        ///< SECTILE_DUMP: comma-separated stages
-  std::string ptxas;       ///< SECTILE_PTXAS: a path, or "none"
-  std::string cacheDir;    ///< the directory of the kernel cache, defaults applied; empty: none can be named
-  bool cache = true;       ///< SECTILE_CACHE is not 0
+  std::string device;   ///< SECTILE_DEVICE: "interpreter", "gpu", "gpu:N"
+  bool log = false;     ///< SECTILE_LOG
+  std::string dump;     ///< SECTILE_DUMP: comma-separated stages
+  std::string ptxas;    ///< SECTILE_PTXAS: a path, or "none"
+  std::string cacheDir; ///< the directory of the kernel cache, defaults applied; empty: none can be named
+  bool cache = true;    ///< SECTILE_CACHE is not 0
   bool checkPointers = false; ///< SECTILE_CHECK names "pointers"
-  std::string cudaLibrary; ///< SECTILE_CUDA_LIBRARY, default libcuda.so.1
-  std::string cudaHome;    ///< CUDA_HOME
-  std::string path;        ///< PATH
-  std::string tempDir;     ///< TMPDIR, default /tmp
+  std::string cudaLibrary;    ///< SECTILE_CUDA_LIBRARY, default libcuda.so.1
+  std::string cudaHome;       ///< CUDA_HOME
+  std::string path;           ///< PATH
+  std::string tempDir;        ///< TMPDIR, default /tmp
 
   /// True when SECTILE_DUMP names this stage ("tile", "tgpu", "llvm", "ptx") or "all".
   SECTILE_API bool dumps(std::string_view stage) const;

@@ -92,7 +92,8 @@ std::uint64_t xxHash64(std::string_view bytes) {
     for (; end - p >= 32; p += 32)
       for (int i = 0; i < 4; ++i)
         lanes[i] = xxRound(lanes[i], littleEndian<std::uint64_t>(p + 8 * i));
-    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
+    hash =
+        std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
     for (std::uint64_t lane : lanes)
       hash = (hash ^ xxRound(0, lane)) * prime1 + prime4;
   }

@@ -58,8 +58,9 @@ template <class F> std::size_t forEachParameter(std::span<const KernelArg> args,
 std::size_t checkedParameterBytes(std::span<const KernelArg> args, const CallSite &site) {
   std::size_t bytes = parameterBytes(args);
   if (bytes > maxParameterBytes)
-    refuse(site, fmt::format("the {} arguments take {} bytes of kernel parameters and the limit is {}", args.size(),
-                             bytes, maxParameterBytes),
+    refuse(site,
+           fmt::format("the {} arguments take {} bytes of kernel parameters and the limit is {}", args.size(),
+                       bytes, maxParameterBytes),
            "args_bytes", "pass fewer tensors, or several as one");
   return bytes;
 }
@@ -91,10 +92,11 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
                                static_cast<unsigned>(info.sharedBytes), stream.stream, nullptr, extra.data());
   if (result == cuErrorLaunchOutOfResources)
     refuse({module.kernel(), loc},
-           fmt::format("{} threads with {} registers each and {} bytes of shared memory per block are more than GPU "
-                       "{} has ({} registers, {} bytes)",
-                       info.threads, loaded.registers, info.sharedBytes, d.ordinal, d.properties.registersPerBlock,
-                       d.properties.sharedBytesPerBlock),
+           fmt::format(
+               "{} threads with {} registers each and {} bytes of shared memory per block are more than GPU "
+               "{} has ({} registers, {} bytes)",
+               info.threads, loaded.registers, info.sharedBytes, d.ordinal, d.properties.registersPerBlock,
+               d.properties.sharedBytesPerBlock),
            "launch_limits", "use smaller tiles or fewer warps");
   if (result != cuSuccess)
     d.fail(result, fmt::format("cuLaunchKernel of {}", module.kernel()), "launch", loc);
@@ -104,21 +106,25 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
 
 void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args, const CallSite &site) {
   if (args.size() != info.argRanks.size())
-    refuse(site, fmt::format("{} arguments are given and the kernel takes {}", args.size(), info.argRanks.size()),
+    refuse(site,
+           fmt::format("{} arguments are given and the kernel takes {}", args.size(), info.argRanks.size()),
            "arg_count", "pass the arguments of the kernel's signature");
   for (std::size_t i = 0; i < args.size(); ++i) {
     const KernelArg &a = args[i];
     if (a.rank != info.argRanks[i])
-      refuse(site, fmt::format("argument {} has rank {} and the kernel takes rank {} (-1: a scalar)", i, a.rank,
-                               info.argRanks[i]),
+      refuse(site,
+             fmt::format("argument {} has rank {} and the kernel takes rank {} (-1: a scalar)", i, a.rank,
+                         info.argRanks[i]),
              "arg_rank", "pass the arguments of the kernel's signature");
     for (int d = 0; d < a.rank; ++d)
       if (a.dims[d] < 0)
-        refuse(site, fmt::format("argument {} has dims {}, and the length of axis {} is negative", i, dimsText(a), d),
-               "arg_dims", "give lengths of 0 or more");
+        refuse(
+            site,
+            fmt::format("argument {} has dims {}, and the length of axis {} is negative", i, dimsText(a), d),
+            "arg_dims", "give lengths of 0 or more");
     if (a.isTensor() && !a.data && hasElements(a))
-      refuse(site, fmt::format("argument {} has dims {} and its data pointer is null", i, dimsText(a)), "null_pointer",
-             "pass the memory of the tensor; a null pointer is for tensors without elements");
+      refuse(site, fmt::format("argument {} has dims {} and its data pointer is null", i, dimsText(a)),
+             "null_pointer", "pass the memory of the tensor; a null pointer is for tensors without elements");
   }
 }
 
@@ -129,8 +135,8 @@ std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> arg
   for (const GridAxis &axis : info.grid) {
     if (axis.arg < 0 || axis.arg >= static_cast<int>(args.size()) || axis.axis < 0 ||
         axis.axis >= args[axis.arg].rank || axis.tile < 1)
-      throw InternalError(fmt::format("kernel {}: grid axis (argument {}, axis {}, tile {}) does not exist", site.kernel,
-                                      axis.arg, axis.axis, axis.tile));
+      throw InternalError(fmt::format("kernel {}: grid axis (argument {}, axis {}, tile {}) does not exist",
+                                      site.kernel, axis.arg, axis.axis, axis.tile));
     std::int64_t dim = args[axis.arg].dims[axis.axis];
     std::int64_t count = dim / axis.tile + (dim % axis.tile != 0);
     if (count == 0)
@@ -140,9 +146,10 @@ std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> arg
     over |= programs > (__int128(1) << 62);
   }
   if (over || programs > maxPrograms)
-    refuse(site, over ? fmt::format("the grid has over 2^62 programs and the limit is {}", maxPrograms)
-                      : fmt::format("the grid has {} programs and the limit is {}",
-                                    static_cast<std::int64_t>(programs), maxPrograms),
+    refuse(site,
+           over ? fmt::format("the grid has over 2^62 programs and the limit is {}", maxPrograms)
+                : fmt::format("the grid has {} programs and the limit is {}",
+                              static_cast<std::int64_t>(programs), maxPrograms),
            "grid_limit", "use larger tiles, or launch over slices of the tensors");
   return static_cast<std::int64_t>(programs);
 }
@@ -189,13 +196,16 @@ void checkPointers(std::span<const KernelArg> args, std::atomic<std::uint64_t> &
     if (isStickyFault(result))
       d.fail(result, "cuPointerGetAttributes", "launch", site.loc);
     if (result != cuSuccess || type == cuMemoryUnknown)
-      refuse(site, fmt::format("argument {} has dims {} and points to {}, which is host memory or freed memory, and "
-                               "the launch is on GPU {}",
-                               i, dimsText(a), a.data, d.ordinal),
-             "host_pointer", "copy the elements into a Buffer of the device, or pin the host memory");
+      refuse(
+          site,
+          fmt::format("argument {} has dims {} and points to {}, which is host memory or freed memory, and "
+                      "the launch is on GPU {}",
+                      i, dimsText(a), a.data, d.ordinal),
+          "host_pointer", "copy the elements into a Buffer of the device, or pin the host memory");
     if (type == cuMemoryDevice && ordinal >= 0 && ordinal != d.ordinal)
-      refuse(site, fmt::format("argument {} is in the memory of GPU {} and the launch is on GPU {}", i, ordinal,
-                               d.ordinal),
+      refuse(site,
+             fmt::format("argument {} is in the memory of GPU {} and the launch is on GPU {}", i, ordinal,
+                         d.ordinal),
              "pointer_device", "launch on a stream of the GPU that holds the tensors, or copy them");
     passed |= bit(i);
   }

@@ -27,36 +27,40 @@ struct CallSite {
   std::source_location loc;
 };
 
-/// Refuses arguments whose number or ranks are not those of `info`, negative dims, and null pointers of tensors that
-/// have elements. UserError [arg_count], [arg_rank], [arg_dims], [null_pointer], each naming the argument by number.
-SECTILE_API void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args, const CallSite &site);
+/// Refuses arguments whose number or ranks are not those of `info`, negative dims, and null pointers of
+/// tensors that have elements. UserError [arg_count], [arg_rank], [arg_dims], [null_pointer], each naming the
+/// argument by number.
+SECTILE_API void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args,
+                                const CallSite &site);
 
-/// Number of programs of a launch, the product of ceil(dim / tile); 0 when an axis is empty. UserError [grid_limit]
-/// over maxPrograms, naming both numbers.
-SECTILE_API std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> args, const CallSite &site);
+/// Number of programs of a launch, the product of ceil(dim / tile); 0 when an axis is empty. UserError
+/// [grid_limit] over maxPrograms, naming both numbers.
+SECTILE_API std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> args,
+                                      const CallSite &site);
 
-/// Bytes of kernel parameters: per tensor its pointer, dims and strides (8 bytes each), per scalar its own size, each
-/// at its natural alignment.
+/// Bytes of kernel parameters: per tensor its pointer, dims and strides (8 bytes each), per scalar its own
+/// size, each at its natural alignment.
 SECTILE_API std::size_t parameterBytes(std::span<const KernelArg> args);
 
 /// Writes the kernel parameters; `out` holds parameterBytes(args), aligned to 8.
 SECTILE_API void packParameters(std::span<const KernelArg> args, std::byte *out);
 
-/// Refuses tensors whose memory a kernel on this stream's device cannot use: host memory that is not pinned and freed
-/// memory (UserError [host_pointer]), memory of another GPU (UserError [pointer_device], with both numbers). Pinned
-/// host memory and managed memory pass, and so do tensors without elements. Bits of `checked` that are set skip their
-/// argument unless SECTILE_CHECK=pointers; the bits of what passed are set.
+/// Refuses tensors whose memory a kernel on this stream's device cannot use: host memory that is not pinned
+/// and freed memory (UserError [host_pointer]), memory of another GPU (UserError [pointer_device], with both
+/// numbers). Pinned host memory and managed memory pass, and so do tensors without elements. Bits of
+/// `checked` that are set skip their argument unless SECTILE_CHECK=pointers; the bits of what passed are set.
 SECTILE_API void checkPointers(std::span<const KernelArg> args, std::atomic<std::uint64_t> &checked,
                                const detail::StreamImpl &stream, const CallSite &site);
 
-/// Launches at once: checks, packs on the stack, loads the code if need be. The caller's current context is the same
-/// afterwards. A launch of 0 programs does nothing. UserErrors as above, [args_bytes] when the parameters are over
-/// maxParameterBytes, and those of Module::load; [device_fault] when the device has faulted earlier.
+/// Launches at once: checks, packs on the stack, loads the code if need be. The caller's current context is
+/// the same afterwards. A launch of 0 programs does nothing. UserErrors as above, [args_bytes] when the
+/// parameters are over maxParameterBytes, and those of Module::load; [device_fault] when the device has
+/// faulted earlier.
 SECTILE_API void launch(Module &module, std::span<const KernelArg> args, const Stream &stream,
                         std::source_location loc = std::source_location::current());
 
-/// A launch with everything looked up, checked and packed once; launching it touches neither the arguments nor the
-/// heap. Keeps its module. May be called from several threads at once; copies are independent.
+/// A launch with everything looked up, checked and packed once; launching it touches neither the arguments
+/// nor the heap. Keeps its module. May be called from several threads at once; copies are independent.
 class SECTILE_API PreparedLaunch {
 public:
   /// Checks and packs. UserErrors as for launch(), apart from those that need the device.
@@ -79,7 +83,7 @@ private:
   std::vector<std::uint64_t> params;
   std::size_t paramBytes = 0;
   std::int64_t programCount = 0;
-  mutable std::atomic<std::uint64_t> checked{0};                    ///< as Module::Loaded::checkedArgs
+  mutable std::atomic<std::uint64_t> checked{0};                   ///< as Module::Loaded::checkedArgs
   mutable std::atomic<const Module::Loaded *> checkedFor{nullptr}; ///< the context that `checked` is about
 };
 

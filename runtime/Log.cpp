@@ -17,7 +17,8 @@ void writeLine(const std::string &text) {
 
 /// 2048 as "2 KiB", other numbers as "100 B".
 std::string sharedText(std::int64_t bytes) {
-  return bytes > 0 && bytes % 1024 == 0 ? fmt::format("{} KiB smem", bytes / 1024) : fmt::format("{} B smem", bytes);
+  return bytes > 0 && bytes % 1024 == 0 ? fmt::format("{} KiB smem", bytes / 1024)
+                                        : fmt::format("{} B smem", bytes);
 }
 
 } // namespace

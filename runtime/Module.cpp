@@ -37,13 +37,16 @@ CuResult loadImage(const Driver &driver, const std::string &image, CuModule &mod
 
 bool isRefusedImage(CuResult r) {
   return r == cuErrorInvalidImage || r == cuErrorNoBinaryForGpu || r == cuErrorInvalidPtx ||
-         r == cuErrorUnsupportedPtxVersion || r == 221 || r == 223; // JIT_COMPILER_NOT_FOUND, JIT_COMPILATION_DISABLED
+         r == cuErrorUnsupportedPtxVersion || r == 221 ||
+         r == 223; // JIT_COMPILER_NOT_FOUND, JIT_COMPILATION_DISABLED
 }
 
 /// Refuses limits that no launch on this device can meet, before anything is loaded.
-void checkLimits(const char *kernel, const Artifact &a, const detail::DeviceImpl &d, std::source_location loc) {
+void checkLimits(const char *kernel, const Artifact &a, const detail::DeviceImpl &d,
+                 std::source_location loc) {
   if (a.arch != d.arch)
-    throw error(kernel, loc, fmt::format("the code is for {} and GPU {} ({}) runs {}", a.arch, d.ordinal, d.name, d.arch),
+    throw error(kernel, loc,
+                fmt::format("the code is for {} and GPU {} ({}) runs {}", a.arch, d.ordinal, d.name, d.arch),
                 "arch_mismatch", "compile for this device");
   if (a.launch.sharedBytes > d.properties.sharedBytesPerBlock)
     throw error(kernel, loc,
@@ -52,8 +55,8 @@ void checkLimits(const char *kernel, const Artifact &a, const detail::DeviceImpl
                 "launch_limits", "use smaller tiles or fewer stages");
   if (a.launch.threads > d.properties.maxThreadsPerBlock)
     throw error(kernel, loc,
-                fmt::format("the schedule has {} threads per block and GPU {} allows {}", a.launch.threads, d.ordinal,
-                            d.properties.maxThreadsPerBlock),
+                fmt::format("the schedule has {} threads per block and GPU {} allows {}", a.launch.threads,
+                            d.ordinal, d.properties.maxThreadsPerBlock),
                 "launch_limits", "use fewer warps");
 }
 
@@ -89,7 +92,8 @@ const Module::Loaded &Module::loadSlow(const detail::StreamImpl &stream, std::so
     throw error(kernelName, loc,
                 fmt::format("the driver refuses the code for {}: {}{}{}", code->arch, driver.describe(result),
                             log.empty() ? "" : "; its assembler says: ", log),
-                "load_failed", "update the NVIDIA driver, or set SECTILE_PTXAS to the ptxas of a toolkit it supports");
+                "load_failed",
+                "update the NVIDIA driver, or set SECTILE_PTXAS to the ptxas of a toolkit it supports");
   d.check(result, "cuModuleLoadDataEx", "launch", loc);
 
   // From here on the driver's module must go when something fails.
@@ -114,14 +118,15 @@ const Module::Loaded &Module::loadSlow(const detail::StreamImpl &stream, std::so
   std::int64_t sharedBytes = attribute(cuFuncSharedBytes) + code->launch.sharedBytes;
   if (sharedBytes > d.properties.sharedBytesPerBlock)
     throw error(kernelName, loc,
-                fmt::format("the code needs {} bytes of shared memory per block and GPU {} has {}", sharedBytes,
-                            d.ordinal, d.properties.sharedBytesPerBlock),
+                fmt::format("the code needs {} bytes of shared memory per block and GPU {} has {}",
+                            sharedBytes, d.ordinal, d.properties.sharedBytesPerBlock),
                 "launch_limits", "use smaller tiles or fewer stages");
   if (code->launch.threads > loaded->maxThreadsPerBlock)
-    throw error(kernelName, loc,
-                fmt::format("the schedule has {} threads per block and its {} registers per thread leave room for {}",
-                            code->launch.threads, loaded->registers, loaded->maxThreadsPerBlock),
-                "launch_limits", "use smaller tiles or fewer warps");
+    throw error(
+        kernelName, loc,
+        fmt::format("the schedule has {} threads per block and its {} registers per thread leave room for {}",
+                    code->launch.threads, loaded->registers, loaded->maxThreadsPerBlock),
+        "launch_limits", "use smaller tiles or fewer warps");
   if (code->launch.sharedBytes > 0)
     driver.check(driver.call.funcSetAttribute(loaded->function, cuFuncMaxDynamicSharedBytes,
                                               static_cast<int>(code->launch.sharedBytes)),
@@ -136,8 +141,8 @@ Module::~Module() {
   const Driver *driver = isPinned() ? nullptr : Driver::ifOpen();
   for (const Loaded *l = first.load(std::memory_order_acquire); l;) {
     if (driver) {
-      // A destructor has nobody to tell. A context that is gone took its code along; one that cannot be waited for
-      // (a capture is going on, or it has faulted) keeps it.
+      // A destructor has nobody to tell. A context that is gone took its code along; one that cannot be
+      // waited for (a capture is going on, or it has faulted) keeps it.
       try {
         unsigned long long id = 0;
         if (driver->call.ctxGetId(l->context, &id) == cuSuccess && id == l->contextId) {

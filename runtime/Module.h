@@ -13,10 +13,10 @@
 
 namespace sectile::runtime {
 
-/// An artifact and what the driver made of it. Held by shared_ptr: a launch, a prepared call and the kernel cache each
-/// keep it. Code is loaded at the first launch in a context and unloaded with the last holder, after the work that may
-/// use it has finished; a module that was launched during a stream capture stays loaded, for the graph points at it.
-/// Thread-safe.
+/// An artifact and what the driver made of it. Held by shared_ptr: a launch, a prepared call and the kernel
+/// cache each keep it. Code is loaded at the first launch in a context and unloaded with the last holder,
+/// after the work that may use it has finished; a module that was launched during a stream capture stays
+/// loaded, for the graph points at it. Thread-safe.
 class SECTILE_API Module {
 public:
   /// The code in one context.
@@ -43,10 +43,10 @@ public:
   /// The kernel's name, which lives as long as the process.
   const char *kernel() const { return kernelName; }
 
-  /// The code in the stream's context; loads it when it is not there yet. The cubin is tried first, and the PTX when
-  /// the driver refuses the cubin or there is none. UserError [arch_mismatch] when the code is for another
-  /// architecture, [launch_limits] when it needs more threads or shared memory than the device has, [load_failed] with
-  /// the driver's assembler log when the driver takes neither.
+  /// The code in the stream's context; loads it when it is not there yet. The cubin is tried first, and the
+  /// PTX when the driver refuses the cubin or there is none. UserError [arch_mismatch] when the code is for
+  /// another architecture, [launch_limits] when it needs more threads or shared memory than the device has,
+  /// [load_failed] with the driver's assembler log when the driver takes neither.
   const Loaded &load(const detail::StreamImpl &stream, std::source_location loc) {
     for (const Loaded *l = first.load(std::memory_order_acquire); l; l = l->next)
       if (l->context == stream.context && l->contextId == stream.contextId)

@@ -84,9 +84,9 @@ bool writeFile(const std::string &path, std::string_view text, std::string &prob
 /// How a program ended.
 struct Exit {
   bool started = false;
-  int code = -1;   ///< exit code; -1: killed, or not known
-  int signal = 0;  ///< what killed it
-  int error = 0;   ///< errno when it did not start
+  int code = -1;        ///< exit code; -1: killed, or not known
+  int signal = 0;       ///< what killed it
+  int error = 0;        ///< errno when it did not start
   bool unknown = false; ///< the process ignores SIGCHLD: nobody can tell
   std::string text() const {
     if (!started)
@@ -285,8 +285,7 @@ PtxasResult Ptxas::assemble(std::string_view ptx, std::string_view arch) const {
   std::string input = temp.file("kernel.ptx"), output = temp.file("kernel.cubin");
   if (!writeFile(input, ptx, result.problem))
     return result;
-  Exit exit = runProgram({file, "-O3", "-v", fmt::format("-arch={}", arch), input, "-o", output},
-                         result.log);
+  Exit exit = runProgram({file, "-O3", "-v", fmt::format("-arch={}", arch), input, "-o", output}, result.log);
   result.cubin = readFile(output);
   parsePtxasLog(result);
   // A host that ignores SIGCHLD leaves no exit code: then a cubin and a log without errors count.

@@ -28,17 +28,17 @@ struct PtxasResult {
 /// An assembler that was found.
 class SECTILE_API Ptxas {
 public:
-  /// Looks at SECTILE_PTXAS, then PATH, CUDA_HOME/bin, /usr/local/cuda/bin, and the directory that this build was
-  /// configured with (SECTILE_DEPS_DIR). nullopt when there is none or SECTILE_PTXAS=none. UserError [bad_ptxas] when
-  /// SECTILE_PTXAS names something that does not run as ptxas.
+  /// Looks at SECTILE_PTXAS, then PATH, CUDA_HOME/bin, /usr/local/cuda/bin, and the directory that this build
+  /// was configured with (SECTILE_DEPS_DIR). nullopt when there is none or SECTILE_PTXAS=none. UserError
+  /// [bad_ptxas] when SECTILE_PTXAS names something that does not run as ptxas.
   static std::optional<Ptxas> find(std::source_location loc = std::source_location::current());
 
   const std::string &path() const { return file; }
   /// "13.0.88"
   const std::string &version() const { return versionText; }
 
-  /// Assembles PTX for an architecture ("sm_90a") with -O3 -v in a private directory, which is gone afterwards. Never
-  /// throws for what ptxas does: a failure, a crash and a full disk are a `problem`.
+  /// Assembles PTX for an architecture ("sm_90a") with -O3 -v in a private directory, which is gone
+  /// afterwards. Never throws for what ptxas does: a failure, a crash and a full disk are a `problem`.
   PtxasResult assemble(std::string_view ptx, std::string_view arch) const;
 
 private:

@@ -87,8 +87,9 @@ const Device &Stream::device() const { return impl->device; }
 CUstream_st *Stream::native() const { return impl->stream; }
 
 bool Stream::operator==(const Stream &other) const {
-  return impl == other.impl || (!impl->owned && !other.impl->owned && impl->device == other.impl->device &&
-                                impl->stream == other.impl->stream && impl->contextId == other.impl->contextId);
+  return impl == other.impl ||
+         (!impl->owned && !other.impl->owned && impl->device == other.impl->device &&
+          impl->stream == other.impl->stream && impl->contextId == other.impl->contextId);
 }
 
 StreamImpl::~StreamImpl() {

@@ -54,7 +54,8 @@ namespace {
 }
 } // namespace
 
-Timer::Timer(const Stream &stream, std::source_location loc) : impl(std::make_unique<detail::TimerImpl>(stream)) {
+Timer::Timer(const Stream &stream, std::source_location loc)
+    : impl(std::make_unique<detail::TimerImpl>(stream)) {
   if (impl->device().isInterpreter())
     return;
   const Driver &driver = impl->device().driver(loc);
@@ -88,8 +89,8 @@ double Timer::micros(std::source_location loc) const {
   ContextScope scope(driver, impl->stream->context);
   d.check(driver.call.eventSynchronize(impl->events[1]), "cuEventSynchronize", "Timer", loc);
   float milliseconds = 0;
-  d.check(driver.call.eventElapsedTime(&milliseconds, impl->events[0], impl->events[1]), "cuEventElapsedTime", "Timer",
-          loc);
+  d.check(driver.call.eventElapsedTime(&milliseconds, impl->events[0], impl->events[1]), "cuEventElapsedTime",
+          "Timer", loc);
   return double(milliseconds) * 1000;
 }
 

@@ -54,20 +54,24 @@ private:
 
 } // namespace detail
 
-/// An owning, contiguous, row-major array of rank 0 to 5 on a device; move-only. A new buffer holds no defined values.
+/// An owning, contiguous, row-major array of rank 0 to 5 on a device; move-only. A new buffer holds no
+/// defined values.
 ///
 ///     Buffer<float> x(device, 1024, 4096);
 ///     x.copyFrom(host);                        // std::span<const float> of x.size() elements
 ///     std::vector<float> y = x.toHost();
 ///
-/// On the interpreter `data()` is host memory aligned to 256 bytes; on a GPU it is memory of the device's primary
-/// context. Copies of a buffer made with a Device wait for all work on streams made by Sectile and on the legacy
-/// default stream; those of a buffer made with a Stream, or given one, are ordered behind that stream alone. Freeing
-/// waits for the device. Errors of construction: UserError [buffer_dims] for a negative dim, a rank over 5 or a size
-/// over the address space, [out_of_memory] with the bytes asked for and the bytes free.
+/// On the interpreter `data()` is host memory aligned to 256 bytes; on a GPU it is memory of the device's
+/// primary context. Copies of a buffer made with a Device wait for all work on streams made by Sectile and on
+/// the legacy default stream; those of a buffer made with a Stream, or given one, are ordered behind that
+/// stream alone. Freeing waits for the device. Errors of construction: UserError [buffer_dims] for a negative
+/// dim, a rank over 5 or a size over the address space, [out_of_memory] with the bytes asked for and the
+/// bytes free.
 template <Element T> class Buffer {
-  static_assert(!std::same_as<T, index>, "Buffer<index>: use Buffer<i64>, whose elements can be read on the host");
-  static_assert(!std::is_const_v<T>, "Buffer<const T>: a buffer owns what it holds; make a Tensor<const T, R> of it");
+  static_assert(!std::same_as<T, index>,
+                "Buffer<index>: use Buffer<i64>, whose elements can be read on the host");
+  static_assert(!std::is_const_v<T>,
+                "Buffer<const T>: a buffer owns what it holds; make a Tensor<const T, R> of it");
 
 public:
   /// `place` is a Device or a Stream.
@@ -77,8 +81,7 @@ public:
       : Buffer(place, std::span<const std::int64_t>(dims.begin(), dims.size())) {}
   /// Dims one by one: Buffer<float>(device, 4, 5).
   template <std::integral... D>
-    requires(sizeof...(D) <= 5)
-  explicit Buffer(detail::Place place, D... dims)
+  requires(sizeof...(D) <= 5) explicit Buffer(detail::Place place, D... dims)
       : Buffer(place, std::initializer_list<std::int64_t>{static_cast<std::int64_t>(dims)...}) {}
 
   T *data() { return static_cast<T *>(memory.data()); }
@@ -102,7 +105,8 @@ public:
   void copyTo(std::span<T> host, std::source_location loc = std::source_location::current()) const {
     memory.copyOut(host.data(), host.size_bytes(), nullptr, loc);
   }
-  void copyTo(std::span<T> host, const Stream &on, std::source_location loc = std::source_location::current()) const {
+  void copyTo(std::span<T> host, const Stream &on,
+              std::source_location loc = std::source_location::current()) const {
     memory.copyOut(host.data(), host.size_bytes(), &on, loc);
   }
   /// All elements, in row-major order.

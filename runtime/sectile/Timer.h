@@ -26,8 +26,8 @@ public:
   void start(std::source_location loc = std::source_location::current());
   /// Marks the second point. UserError [timer_order] without a start().
   void stop(std::source_location loc = std::source_location::current());
-  /// Microseconds from start to stop; waits for the work in between. UserError [timer_order] without a stop(),
-  /// [device_fault] when that work faulted.
+  /// Microseconds from start to stop; waits for the work in between. UserError [timer_order] without a
+  /// stop(), [device_fault] when that work faulted.
   double micros(std::source_location loc = std::source_location::current()) const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Runs a piece of a test in a child process: for state that a process sets up once (the CUDA driver), for
-/// environment variables, and for code that may die.
+/// \file Runs a piece of a test in a child process: for state that a process sets up once (the CUDA driver),
+/// for environment variables, and for code that may die.
 #pragma once
 
 #include <cerrno>

@@ -23,10 +23,11 @@ Environment only(Environment set) {
   return all;
 }
 std::string ask(Environment set, const std::function<std::string()> &work) {
-  return inChild(only(std::move(set)), [&] {
-           reloadEnv();
-           return work();
-         })
+  return inChild(only(std::move(set)),
+                 [&] {
+                   reloadEnv();
+                   return work();
+                 })
       .said;
 }
 } // namespace
@@ -39,8 +40,9 @@ TEST_CASE("Env: the table names each switch once, with its meaning", "[runtime][
     CHECK(std::string(s.meaning).size() > 10);
     CHECK(std::string(s.unset).size() > 0);
   }
-  for (const char *name : {"SECTILE_DEVICE", "SECTILE_LOG", "SECTILE_DUMP", "SECTILE_PTXAS", "SECTILE_CACHE_DIR",
-                           "SECTILE_CACHE", "SECTILE_CHECK", "SECTILE_CUDA_LIBRARY", "CUDA_HOME"})
+  for (const char *name :
+       {"SECTILE_DEVICE", "SECTILE_LOG", "SECTILE_DUMP", "SECTILE_PTXAS", "SECTILE_CACHE_DIR",
+        "SECTILE_CACHE", "SECTILE_CHECK", "SECTILE_CUDA_LIBRARY", "CUDA_HOME"})
     CHECK(names.count(name) == 1);
 }
 
@@ -54,8 +56,8 @@ TEST_CASE("Env: the printed table shows today's values", "[runtime][env]") {
 TEST_CASE("Env: defaults", "[runtime][env]") {
   CHECK(ask({{"HOME", "/h"}}, [] {
           const Env &e = env();
-          return e.device + "|" + std::to_string(e.log) + "|" + e.dump + "|" + e.ptxas + "|" + e.cacheDir + "|" +
-                 std::to_string(e.cache) + std::to_string(e.checkPointers) + "|" + e.cudaLibrary;
+          return e.device + "|" + std::to_string(e.log) + "|" + e.dump + "|" + e.ptxas + "|" + e.cacheDir +
+                 "|" + std::to_string(e.cache) + std::to_string(e.checkPointers) + "|" + e.cudaLibrary;
         }) == "|0|||/h/.cache/sectile|10|libcuda.so.1");
 }
 
@@ -76,13 +78,16 @@ TEST_CASE("Env: lists of stages and checks", "[runtime][env]") {
             s += env().dumps(stage) ? '1' : '0';
           return s;
         }) == "1001");
-  CHECK(ask({{"SECTILE_DUMP", "all"}}, [] { return std::string(env().dumps("llvm") ? "yes" : "no"); }) == "yes");
+  CHECK(ask({{"SECTILE_DUMP", "all"}}, [] { return std::string(env().dumps("llvm") ? "yes" : "no"); }) ==
+        "yes");
   CHECK(ask({{"SECTILE_CHECK", "pointers"}}, [] { return std::to_string(env().checkPointers); }) == "1");
 }
 
 TEST_CASE("Env: a word that is not known is said and counts as unset", "[runtime][env]") {
-  for (auto [name, value] : {std::pair<const char *, const char *>{"SECTILE_LOG", "yes"}, {"SECTILE_CACHE", "off"},
-                             {"SECTILE_CHECK", "pointer"}, {"SECTILE_DUMP", "ptxx"}}) {
+  for (auto [name, value] : {std::pair<const char *, const char *>{"SECTILE_LOG", "yes"},
+                             {"SECTILE_CACHE", "off"},
+                             {"SECTILE_CHECK", "pointer"},
+                             {"SECTILE_DUMP", "ptxx"}}) {
     ChildResult r = inChild(only({{name, value}}), [] {
       reloadEnv();
       return std::to_string(env().log) + std::to_string(env().cache) + std::to_string(env().checkPointers);

@@ -105,7 +105,8 @@ TEST_CASE("Artifact: bytes and back", "[runtime][cache]") {
   REQUIRE(b);
   CHECK(b->launch.symbol == a.launch.symbol);
   REQUIRE(b->launch.grid.size() == 2);
-  CHECK((b->launch.grid[1].arg == 2 && b->launch.grid[1].axis == 0 && b->launch.grid[1].tile == INT64_C(1) << 40));
+  CHECK((b->launch.grid[1].arg == 2 && b->launch.grid[1].axis == 0 &&
+         b->launch.grid[1].tile == INT64_C(1) << 40));
   CHECK((b->launch.threads == 131 && b->launch.sharedBytes == 100003));
   CHECK(b->launch.argRanks == std::vector<int>{2, -1, 5});
   CHECK((b->arch == a.arch && b->ptx == a.ptx && b->cubin == a.cubin && b->ptxasLog == a.ptxasLog));
@@ -144,7 +145,8 @@ TEST_CASE("DiskCache: finds what was inserted, in another cache object too", "[r
   CHECK_FALSE(DiskCache("").insert(key(1), artifact(1)));
 }
 
-TEST_CASE("DiskCache: damaged, truncated and foreign entries are misses and are replaced", "[runtime][cache]") {
+TEST_CASE("DiskCache: damaged, truncated and foreign entries are misses and are replaced",
+          "[runtime][cache]") {
   ScratchDir dir;
   DiskCache cache(dir.path());
   REQUIRE(cache.insert(key(1), artifact(1, 300)));
@@ -256,7 +258,8 @@ TEST_CASE("DiskCache: a directory that cannot be written is said once", "[runtim
   });
   fs::permissions(dir.path(), fs::perms::owner_all);
   CHECK(r.said == "hit 0001");
-  CHECK(countOf(r.errors, "cannot be written (Permission denied); compiled kernels are not kept on disk") == 1);
+  CHECK(countOf(r.errors, "cannot be written (Permission denied); compiled kernels are not kept on disk") ==
+        1);
   // A path that can never be a directory.
   spill(dir.file("file"), "x");
   auto under = inChild({}, [&] {
@@ -435,8 +438,9 @@ TEST_CASE("Log: the line of a compile", "[runtime][log]") {
   r.spillBytes = 0;
   r.sharedBytes = 196 * 1024;
   r.cache = "miss: not on disk";
-  CHECK(compileLine(r) == "matmul #e93e70f1 sm_90a cfg(128x256x64 s4 w8): trace 1.1 ms, ptxas 210.0 ms, 168 regs, "
-                          "0 spills, 196 KiB smem, cache miss: not on disk");
+  CHECK(compileLine(r) ==
+        "matmul #e93e70f1 sm_90a cfg(128x256x64 s4 w8): trace 1.1 ms, ptxas 210.0 ms, 168 regs, "
+        "0 spills, 196 KiB smem, cache miss: not on disk");
   r.registers = -1;
   r.spillBytes = 40;
   r.sharedBytes = 100;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/Env.h"
 #include "runtime/Ptxas.h"
+#include "runtime/Env.h"
 #include "tests/support/InChild.h"
 
 #include <catch2/catch.hpp>
@@ -38,20 +38,23 @@ std::string script(const ScratchDir &dir, const std::string &name, const std::st
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
 }
-/// A ptxas that answers --version and then does `body`; $6 is the input and $8 the output... of `-O3 -v -arch= in -o out`.
+/// A ptxas that answers --version and then does `body`; $6 is the input and $8 the output... of `-O3 -v
+/// -arch= in -o out`.
 std::string fakePtxas(const ScratchDir &dir, const std::string &body) {
-  return script(dir, "ptxas",
-                "if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 9.9, V9.9.123'; exit 0; fi\n" +
-                    body);
+  return script(
+      dir, "ptxas",
+      "if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 9.9, V9.9.123'; exit 0; fi\n" +
+          body);
 }
 /// What assemble() gives with this program, in a child, printed by `show`.
-std::string assembleWith(const std::string &program, const std::function<std::string(const PtxasResult &)> &show,
-                         Environment more = {}) {
+std::string assembleWith(const std::string &program,
+                         const std::function<std::string(const PtxasResult &)> &show, Environment more = {}) {
   more.push_back({"SECTILE_PTXAS", program});
-  return inChild(more, [&] {
-           reloadEnv();
-           return show(Ptxas::find()->assemble(goodPtx, "sm_90a"));
-         })
+  return inChild(more,
+                 [&] {
+                   reloadEnv();
+                   return show(Ptxas::find()->assemble(goodPtx, "sm_90a"));
+                 })
       .said;
 }
 std::string problem(const PtxasResult &r) { return (r.ok ? "ok " : "failed ") + r.problem; }
@@ -62,7 +65,8 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 TEST_CASE("Ptxas: registers, spills, shared bytes and C75xx out of a log", "[runtime][ptxas]") {
   PtxasResult r;
   r.log = "ptxas info    : 0 bytes gmem\n"
-          "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+          "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+          "due to "
           "insufficient register resources for the wgmma pipeline in the function 'k'\n"
           "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
           "ptxas info    : Function properties for k\n"
@@ -124,18 +128,20 @@ TEST_CASE("Ptxas: where it is looked for", "[runtime][ptxas]") {
   std::filesystem::create_directories(second.file("bin"));
   std::filesystem::copy(inPath, second.file("bin/ptxas"));
   auto find = [](Environment e) {
-    return inChild(e, [] {
-             reloadEnv();
-             auto p = Ptxas::find();
-             return p ? p->path() + " " + p->version() : std::string("none");
-           })
+    return inChild(e,
+                   [] {
+                     reloadEnv();
+                     auto p = Ptxas::find();
+                     return p ? p->path() + " " + p->version() : std::string("none");
+                   })
         .said;
   };
   std::string path = first.path() + "::/nowhere";
   CHECK(find({{"SECTILE_PTXAS", ""}, {"PATH", path}, {"CUDA_HOME", second.path()}}) == inPath + " 9.9.123");
   CHECK(find({{"SECTILE_PTXAS", ""}, {"PATH", "/nowhere"}, {"CUDA_HOME", second.path()}}) ==
         second.file("bin/ptxas") + " 9.9.123");
-  CHECK(find({{"SECTILE_PTXAS", second.file("bin/ptxas")}, {"PATH", path}}) == second.file("bin/ptxas") + " 9.9.123");
+  CHECK(find({{"SECTILE_PTXAS", second.file("bin/ptxas")}, {"PATH", path}}) ==
+        second.file("bin/ptxas") + " 9.9.123");
   CHECK(find({{"SECTILE_PTXAS", "none"}, {"PATH", path}}) == "none");
   // One that does not run is passed over.
   ScratchDir broken;
@@ -146,15 +152,17 @@ TEST_CASE("Ptxas: where it is looked for", "[runtime][ptxas]") {
 TEST_CASE("Ptxas: SECTILE_PTXAS that cannot be used is the user's mistake", "[runtime][ptxas]") {
   ScratchDir dir;
   auto find = [](const std::string &program) {
-    return inChild({{"SECTILE_PTXAS", program}}, [] {
-             reloadEnv();
-             Ptxas::find();
-             return std::string("found");
-           })
+    return inChild({{"SECTILE_PTXAS", program}},
+                   [] {
+                     reloadEnv();
+                     Ptxas::find();
+                     return std::string("found");
+                   })
         .said;
   };
   std::string missing = find(dir.file("missing"));
-  CHECK(has(missing, "SECTILE_PTXAS=" + dir.file("missing") + " cannot be used: it is not an executable file"));
+  CHECK(
+      has(missing, "SECTILE_PTXAS=" + dir.file("missing") + " cannot be used: it is not an executable file"));
   CHECK(has(missing, "[bad_ptxas]"));
   CHECK(has(missing, "PtxasTest.cpp"));
   CHECK(has(find(dir.path()), "it is not an executable file"));
@@ -172,7 +180,8 @@ TEST_CASE("Ptxas: failing, killed, and silent assemblers", "[runtime][ptxas]") {
   CHECK(has(assembleWith(fakePtxas(dir, "echo 'ptxas error   : no luck' >&2; exit 255"), problem),
             "failed " + dir.file("ptxas") + " ended with exit code 255: ptxas error   : no luck"));
   CHECK(has(assembleWith(fakePtxas(dir, "kill -9 $$"), problem), "was killed by signal 9 (Killed)"));
-  CHECK(has(assembleWith(fakePtxas(dir, "exit 0"), problem), "failed " + dir.file("ptxas") + " wrote no cubin"));
+  CHECK(has(assembleWith(fakePtxas(dir, "exit 0"), problem),
+            "failed " + dir.file("ptxas") + " wrote no cubin"));
   // A cubin that a failing run leaves behind does not count.
   CHECK(assembleWith(fakePtxas(dir, "echo x > $6; exit 1"),
                      [](const PtxasResult &r) { return std::to_string(r.ok) + r.cubin; }) == "0");
@@ -221,7 +230,8 @@ TEST_CASE("Ptxas: leaves no file, and says when it has no place to work", "[runt
   ScratchDir dir, temp;
   std::string program = fakePtxas(dir, "printf x > $6");
   CHECK(assembleWith(program, problem, {{"TMPDIR", temp.path()}}) == "ok ");
-  CHECK(assembleWith(fakePtxas(dir, "kill -9 $$"), problem, {{"TMPDIR", temp.path()}}).substr(0, 6) == "failed");
+  CHECK(assembleWith(fakePtxas(dir, "kill -9 $$"), problem, {{"TMPDIR", temp.path()}}).substr(0, 6) ==
+        "failed");
   CHECK(std::filesystem::is_empty(temp.path()));
   std::string nowhere = assembleWith(program, problem, {{"TMPDIR", temp.file("missing")}});
   CHECK(has(nowhere, "no private directory can be made in " + temp.file("missing")));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The runtime against a real driver: hand-written PTX, each case in a child process. Skipped without a GPU.
+/// \file The runtime against a real driver: hand-written PTX, each case in a child process. Skipped without a
+/// GPU.
 #include "runtime/Driver.h"
 #include "runtime/Env.h"
 #include "runtime/KernelCache.h"
@@ -31,23 +32,25 @@ bool haveGpu() {
                            }).said != "0";
   return have;
 }
-#define NEEDS_GPU                                                                                                    \
-  if (!haveGpu()) {                                                                                                  \
-    WARN("skipped: no GPU");                                                                                         \
-    return;                                                                                                          \
+#define NEEDS_GPU                                                                                            \
+  if (!haveGpu()) {                                                                                          \
+    WARN("skipped: no GPU");                                                                                 \
+    return;                                                                                                  \
   }
 
 std::string onGpu(Environment e, const std::function<std::string()> &work) {
   e.insert(e.begin(), {{"SECTILE_CUDA_LIBRARY", ""}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""}});
-  return inChild(e, [&] {
-           reloadEnv();
-           return work();
-         })
+  return inChild(e,
+                 [&] {
+                   reloadEnv();
+                   return work();
+                 })
       .said;
 }
 
-/// out[program * 128 + thread] = dim * 1000 + tail + program, after `spin` turns of a loop. Parameters: a tensor of
-/// rank 1, a 64-bit scalar (spin) and a 16-bit scalar at the end (tail). `offset` is added to the pointer.
+/// out[program * 128 + thread] = dim * 1000 + tail + program, after `spin` turns of a loop. Parameters: a
+/// tensor of rank 1, a 64-bit scalar (spin) and a 16-bit scalar at the end (tail). `offset` is added to the
+/// pointer.
 std::string ptx(const std::string &arch, const char *offset = "0") {
   return ".version 8.0\n.target " + arch + R"(
 .address_size 64
@@ -77,7 +80,8 @@ done:
   add.u32 %r6, %r6, %r1;
   mul.wide.u32 %rd4, %r3, 4;
   add.u64 %rd5, %rd1, %rd4;
-  add.u64 %rd5, %rd5, )" + offset + R"(;
+  add.u64 %rd5, %rd5, )" +
+         offset + R"(;
   st.global.u32 [%rd5], %r6;
   ret;
 }
@@ -86,7 +90,8 @@ done:
 
 std::shared_ptr<Module> kernel(const Device &d, std::string text, const char *name, bool cubin = false) {
   auto a = std::make_shared<Artifact>();
-  a->launch = {.symbol = "k", .grid = {{0, 0, 128}}, .threads = 128, .sharedBytes = 100000, .argRanks = {1, -1, -1}};
+  a->launch = {
+      .symbol = "k", .grid = {{0, 0, 128}}, .threads = 128, .sharedBytes = 100000, .argRanks = {1, -1, -1}};
   a->arch = d.arch();
   a->ptx = std::move(text);
   if (cubin)
@@ -112,7 +117,8 @@ std::string judge(Buffer<i32> &b, int tail) {
   auto host = b.toHost();
   for (std::size_t i = 0; i < host.size(); ++i)
     if (int want = static_cast<int>(b.size() * 1000 + tail + i / 128); host[i] != want)
-      return "element " + std::to_string(i) + " is " + std::to_string(host[i]) + " instead of " + std::to_string(want);
+      return "element " + std::to_string(i) + " is " + std::to_string(host[i]) + " instead of " +
+             std::to_string(want);
   return "right";
 }
 bool has(const std::string &text, const std::string &part) {
@@ -140,8 +146,9 @@ TEST_CASE("GPU: properties", "[runtime][gpu]") {
   std::string said = onGpu({}, [] {
     Device d = Device::best();
     const DeviceProperties &p = d.properties();
-    bool sane = p.multiprocessors > 0 && p.sharedBytesPerBlock >= 65536 && p.registersPerMultiprocessor >= 65536 &&
-                p.maxThreadsPerBlock >= 1024 && p.memoryBytes > 0 && p.l2Bytes > 0 && p.warpThreads == 32;
+    bool sane = p.multiprocessors > 0 && p.sharedBytesPerBlock >= 65536 &&
+                p.registersPerMultiprocessor >= 65536 && p.maxThreadsPerBlock >= 1024 && p.memoryBytes > 0 &&
+                p.l2Bytes > 0 && p.warpThreads == 32;
     return std::string(sane ? "sane " : "odd ") + (d.arch().starts_with("sm_") ? "sm" : d.arch());
   });
   CHECK(said == "sane sm");
@@ -169,23 +176,25 @@ TEST_CASE("GPU: parameters arrive, with PTX and with a cubin, plain and prepared
 
 TEST_CASE("GPU: pointers that it cannot use", "[runtime][gpu]") {
   NEEDS_GPU
-  has(onGpu({}, [] {
-        Device d = Device::gpu(0);
-        auto m = kernel(d, ptx(d.arch()), "writer");
-        Buffer<i32> host(Device::interpreter(), 128);
-        return thrown([&] { launch(*m, arguments(host, 0, 0), d.stream()); });
-      }),
+  has(onGpu({},
+            [] {
+              Device d = Device::gpu(0);
+              auto m = kernel(d, ptx(d.arch()), "writer");
+              Buffer<i32> host(Device::interpreter(), 128);
+              return thrown([&] { launch(*m, arguments(host, 0, 0), d.stream()); });
+            }),
       "[host_pointer]");
-  has(onGpu({{"SECTILE_CHECK", "pointers"}}, [] {
-        Device d = Device::gpu(0);
-        auto m = kernel(d, ptx(d.arch()), "writer");
-        auto b = std::make_unique<Buffer<i32>>(d, 64 << 20);
-        auto args = arguments(*b, 0, 0);
-        launch(*m, args, d.stream());
-        d.stream().synchronize();
-        b.reset();
-        return thrown([&] { launch(*m, args, d.stream()); });
-      }),
+  has(onGpu({{"SECTILE_CHECK", "pointers"}},
+            [] {
+              Device d = Device::gpu(0);
+              auto m = kernel(d, ptx(d.arch()), "writer");
+              auto b = std::make_unique<Buffer<i32>>(d, 64 << 20);
+              auto args = arguments(*b, 0, 0);
+              launch(*m, args, d.stream());
+              d.stream().synchronize();
+              b.reset();
+              return thrown([&] { launch(*m, args, d.stream()); });
+            }),
       "[host_pointer]");
 }
 
@@ -194,7 +203,8 @@ TEST_CASE("GPU: a fault names its kernel, and the process lives", "[runtime][gpu
   std::string said = onGpu({}, [] {
     Device d = Device::gpu(0);
     Buffer<i32> b(d, 128);
-    auto good = kernel(d, ptx(d.arch()), "innocent"), bad = kernel(d, ptx(d.arch(), "0x400000000000"), "culprit");
+    auto good = kernel(d, ptx(d.arch()), "innocent"),
+         bad = kernel(d, ptx(d.arch(), "0x400000000000"), "culprit");
     launch(*good, arguments(b, 0, 0), d.stream());
     d.stream().synchronize();
     launch(*bad, arguments(b, 0, 0), d.stream());
@@ -247,14 +257,16 @@ TEST_CASE("GPU: a captured graph keeps what it points at, and capture forbids no
           PreparedLaunch(m, arguments(b, 0, 5))(s);
           bad |= driver<int(CUstream_st *, void **)>("cuStreamEndCapture")(s.native(), &graph);
           m.reset();
-          bad |= driver<int(void **, void *, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph, 0);
+          bad |= driver<int(void **, void *, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph,
+                                                                                                 0);
           bad |= driver<int(void *, CUstream_st *)>("cuGraphLaunch")(exec, s.native());
           s.synchronize();
           return (bad ? "driver error " + std::to_string(bad) + " " : "") + judge(b, 5);
         }) == "right");
 }
 
-TEST_CASE("GPU: a foreign stream in a context of its own, and the caller's context afterwards", "[runtime][gpu]") {
+TEST_CASE("GPU: a foreign stream in a context of its own, and the caller's context afterwards",
+          "[runtime][gpu]") {
   NEEDS_GPU
   CHECK(onGpu({}, [] {
           Device d = Device::gpu(0);
@@ -278,8 +290,8 @@ TEST_CASE("GPU: a foreign stream in a context of its own, and the caller's conte
           bad |= driver<int(CuContext *)>("cuCtxGetCurrent")(&after);
           i32 first = 0;
           bad |= driver<int(void *, CuDevicePtr, std::size_t)>("cuMemcpyDtoH_v2")(&first, memory, 4);
-          return std::to_string(bad) + " " + std::to_string(after == mine) + " " + std::to_string(first) + " " +
-                 judge(b, 4);
+          return std::to_string(bad) + " " + std::to_string(after == mine) + " " + std::to_string(first) +
+                 " " + judge(b, 4);
         }) == "0 1 128009 right");
 }
 
