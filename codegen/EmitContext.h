@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file State of one emission: the LLVM module being built, the LLVM values of each MLIR value, thread geometry.
+///
+/// An MLIR value maps to a list of LLVM values:
+/// - a scalar to one; a tile to one per register of its layout (Layout::numRegs());
+/// - a tensor view of rank R to 1 + 2R: pointer into address space 1, dims, strides (i64, in elements);
+/// - a buffer to one: a pointer into address space 3.
+/// Element types in registers: fp8 as i8, f16 half, bf16 bfloat, truth values i1, index i64, integers by width.
+#pragma once
+
+#include "ir/TgpuDialect.h"
+#include "ir/base/Artifact.h"
+#include "ir/base/Layout.h"
+#include <sectile/Targets.h>
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Analysis/InstSimplifyFolder.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+namespace sectile::codegen {
+
+using Regs = llvm::SmallVector<llvm::Value *, 8>;
+using Builder = llvm::IRBuilder<llvm::InstSimplifyFolder>;
+
+/// What is known of a tensor view. Divisors are powers of two.
+struct ViewFacts {
+  int64_t alignBytes = 1; ///< the pointer is a multiple of this
+  int unitAxis = -1;      ///< the axis whose stride is 1
+  llvm::SmallVector<int64_t, 5> strideDiv, dimDiv; ///< in elements
+};
+
+/// The LLVM values of a tensor view.
+struct View {
+  llvm::Value *pointer;
+  llvm::SmallVector<llvm::Value *, 5> dims, strides;
+};
+
+/// The part of a layout's coordinates that depends on the thread. Coordinate d of register r is
+/// `thread[d] + regs[r][d]` where `disjoint[d]`, else the core parts are XORed.
+struct Geometry {
+  Layout layout;
+  llvm::SmallVector<llvm::Value *, 5> thread;      ///< i32
+  llvm::SmallVector<std::uint32_t, 5> threadMask;  ///< the bits that `thread` can have
+  llvm::SmallVector<bool, 5> disjoint;             ///< no bit comes from register and thread alike
+  std::vector<Coords> regs;
+};
+
+class EmitContext {
+public:
+  EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func, int warps);
+
+  /// Fills the function: parameters, body. Failure has emitted a diagnostic.
+  mlir::LogicalResult emitFunction(LaunchInfo &launch);
+
+private:
+  // --- EmitContext.cpp: values, types, geometry ----------------------------------------------------------------
+  llvm::Type *elementLlvm(DType t);
+  llvm::Type *i(unsigned bits) { return b.getIntNTy(bits); }
+  DType dtype(mlir::Type t);
+  /// The registers of a value; a scalar has one.
+  const Regs &regs(mlir::Value v);
+  llvm::Value *scalar(mlir::Value v) { return regs(v).front(); }
+  View view(mlir::Value v);
+  void set(mlir::Value v, Regs r);
+  int numRegs(mlir::Type t);
+  llvm::Constant *constantOf(mlir::Attribute value, DType t);
+  llvm::Value *i32(std::int64_t v) { return b.getInt32(std::uint32_t(v)); }
+  llvm::Value *i64(std::int64_t v) { return b.getInt64(std::uint64_t(v)); }
+  const Geometry &geometry(const Layout &l);
+  /// Coordinate `axis` of register `reg`, i32.
+  llvm::Value *coordinate(const Geometry &g, int reg, int axis);
+  /// i1: this thread is the one that stores what the layout's places share.
+  llvm::Value *ownsElements(const Layout &l);
+  /// Registers whose free bits are 0.
+  static bool ownsRegister(const Layout &l, int reg);
+  mlir::LogicalResult bug(mlir::Operation *op, const llvm::Twine &what);
+
+  // --- EmitFacts.cpp: what is known at compile time --------------------------------------------------------------
+  /// The largest known power of two (at most 2^30) that divides an integer; 0 counts as 2^30.
+  std::int64_t divisor(mlir::Value v, int depth = 0);
+  ViewFacts facts(mlir::Value v);
+
+  // --- EmitControl.cpp: functions, blocks, loops, the iteration space ----------------------------------------------
+  mlir::LogicalResult emitBlock(mlir::Block &block);
+  mlir::LogicalResult emitOp(mlir::Operation *op);
+  mlir::LogicalResult emitTileOp(mlir::Operation *op);
+  mlir::LogicalResult emitTgpuOp(mlir::Operation *op);
+  mlir::LogicalResult emitArithOp(mlir::Operation *op);
+  mlir::LogicalResult emitFor(mlir::scf::ForOp op);
+  mlir::LogicalResult emitIf(mlir::scf::IfOp op);
+  mlir::LogicalResult emitWhile(mlir::scf::WhileOp op);
+  mlir::LogicalResult emitGrid(tileir::GridOp op);
+  void emitSlice(tileir::SliceOp op);
+  void emitParameters(LaunchInfo &launch);
+  llvm::SmallVector<Regs> makePhis(llvm::ArrayRef<mlir::Value> like, unsigned incoming);
+  void addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> values, llvm::BasicBlock *from);
+  llvm::SmallVector<Regs> valuesOf(mlir::ValueRange values);
+  llvm::BasicBlock *newBlock(llvm::StringRef name);
+  void dontUnroll(llvm::Instruction *latch);
+
+  // --- EmitShape.cpp: renames of registers -----------------------------------------------------------------------
+  /// dst register r shows the element of `src` at map(coordinates of r).
+  mlir::LogicalResult renameRegisters(mlir::Operation *op, mlir::Value src, mlir::Value dst,
+                                      llvm::function_ref<Coords(const Coords &)> map);
+  mlir::LogicalResult emitBroadcast(tileir::BroadcastOp op);
+  mlir::LogicalResult emitReshape(tileir::ReshapeOp op);
+  mlir::LogicalResult emitPermute(tileir::PermuteOp op);
+  mlir::LogicalResult emitConvert(tgpu::ConvertLayoutOp op);
+  void emitIota(tileir::IotaOp op);
+
+  // --- EmitElementwise.cpp, EmitInteger.cpp, EmitCast.cpp, EmitMath.cpp: one register at a time --------------------
+  mlir::LogicalResult emitUnary(tileir::UnaryOp op);
+  mlir::LogicalResult emitBinary(tileir::BinaryOp op);
+  mlir::LogicalResult emitCompare(tileir::CompareOp op);
+  mlir::LogicalResult emitSelect(tileir::SelectOp op);
+  llvm::Value *unary(tileir::UnaryFn fn, DType t, llvm::Value *x);
+  llvm::Value *binary(tileir::BinaryFn fn, DType t, llvm::Value *x, llvm::Value *y);
+  llvm::Value *integerBinary(tileir::BinaryFn fn, DType t, llvm::Value *x, llvm::Value *y);
+  llvm::Value *floatBinary(tileir::BinaryFn fn, DType t, llvm::Value *x, llvm::Value *y);
+  llvm::Value *compare(tileir::ComparePred pred, DType t, llvm::Value *x, llvm::Value *y);
+  llvm::Value *maximum(llvm::Value *x, llvm::Value *y, bool isMin);
+  llvm::Value *maxNum(llvm::Value *x, llvm::Value *y, bool isMin);
+  llvm::Value *divBf16(llvm::Value *x, llvm::Value *y);
+  llvm::Value *mathFunction(tileir::UnaryFn fn, llvm::Value *x); ///< x is f32 or f64
+  llvm::Value *power(llvm::Value *x, llvm::Value *y);
+  llvm::Value *floatRemainder(llvm::Value *x, llvm::Value *y); ///< C's fmod, exact
+  llvm::Value *callHelper(llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> args,
+                          llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)> body);
+
+  mlir::LogicalResult emitCast(tileir::CastOp op);
+  llvm::Value *cast(DType from, DType to, llvm::Value *x);
+  llvm::Value *toF32(DType from, llvm::Value *x);    ///< f8, f16, bf16, f32: exact
+  llvm::Value *fromF32(DType to, llvm::Value *x);    ///< one rounding
+  llvm::Value *oddF32(DType from, llvm::Value *x);   ///< f64 and integers to f32, rounded to odd
+  /// Two f32 to two fp8 in the low and high byte of an i16.
+  llvm::Value *packFp8(DType to, llvm::Value *low, llvm::Value *high);
+  llvm::Value *softFp8(DType to, llvm::Value *x);
+  /// Two fp8 in an i16 to <2 x half>.
+  llvm::Value *unpackFp8(DType from, llvm::Value *pair);
+  llvm::Value *softFp8ToF16(DType from, llvm::Value *x);
+  bool hasFp8Conversions() const { return target.has(Feature::mmaSyncFp8); }
+
+  // --- EmitMemory.cpp: global memory -----------------------------------------------------------------------------
+  mlir::LogicalResult emitGlobalLoad(tgpu::GlobalLoadOp op);
+  mlir::LogicalResult emitGlobalStore(tgpu::GlobalStoreOp op);
+  mlir::LogicalResult emitGlobalGather(tgpu::GlobalGatherOp op);
+  /// Registers of a vector in memory form: <n x element>, truth values as bytes.
+  llvm::Value *packVector(DType t, llvm::ArrayRef<llvm::Value *> elements);
+  void unpackVector(DType t, llvm::Value *vector, llvm::MutableArrayRef<llvm::Value *> elements);
+  llvm::Type *memoryVector(DType t, int n);
+  /// The same bits as one to four 32- or 64-bit words (or one 16-bit word).
+  llvm::Type *wordType(llvm::Type *vector, int &count);
+  llvm::Value *loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *pad);
+  void storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate);
+  friend class GlobalAccess;
+
+  // --- EmitShared.cpp ------------------------------------------------------------------------------------------
+  mlir::LogicalResult emitBufferAlloc(tgpu::BufferAllocOp op);
+  mlir::LogicalResult emitCopy(tgpu::CopyOp op);
+  mlir::LogicalResult emitCopyOut(tgpu::CopyOutOp op);
+  void emitBarrier();
+  /// Pointer to an element given by run-time coordinates (i32).
+  llvm::Value *bufferElement(tgpu::BufferType type, llvm::Value *base, llvm::ArrayRef<llvm::Value *> coords);
+  friend class SharedAccess;
+
+  // --- EmitReduce.cpp, EmitMma.cpp --------------------------------------------------------------------------------
+  mlir::LogicalResult emitReduce(tgpu::ReduceOp op);
+  llvm::Value *shuffleXor(llvm::Value *v, int laneMask);
+  mlir::LogicalResult emitMmaSync(tgpu::MmaSyncOp op);
+  mlir::LogicalResult emitMmaFma(tgpu::MmaFmaOp op);
+
+  llvm::Module &mod;
+  const Target &target;
+  mlir::func::FuncOp func;
+  int warps;
+  llvm::LLVMContext &ctx;
+  Builder b;
+  llvm::Function *fn = nullptr;
+  llvm::Instruction *setupEnd = nullptr; ///< end of the entry block; what is inserted before it reaches everywhere
+  llvm::Value *lane = nullptr, *warp = nullptr; ///< i32
+  llvm::GlobalVariable *shared = nullptr;
+  llvm::DenseMap<mlir::Value, Regs> values;
+  std::unordered_map<Layout, std::unique_ptr<Geometry>> geometries;
+  llvm::DenseMap<mlir::Value, ViewFacts> argumentFacts;
+  std::map<std::string, llvm::Function *> helpers;
+};
+
+} // namespace sectile::codegen

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Global memory: bounded loads and stores in vectors as wide as is proved, masked gathers.
+///
+/// Address of register r = base of the thread + the register's own part. The base is summed once per op; the
+/// register's part is a constant along the axis of stride 1 and constant * stride along the others.
+/// A bounded access is one predicated instruction, so that many are in flight at once.
+#include "codegen/EmitContext.h"
+
+#include "llvm/IR/InlineAsm.h"
+
+#include <bit>
+
+namespace sectile::codegen {
+
+// --- vectors in memory form ---------------------------------------------------------------------------------------
+
+llvm::Type *EmitContext::memoryVector(DType t, int n) {
+  llvm::Type *element = t == DType::boolean ? b.getInt8Ty() : elementLlvm(t);
+  return llvm::FixedVectorType::get(element, unsigned(n));
+}
+
+llvm::Value *EmitContext::packVector(DType t, llvm::ArrayRef<llvm::Value *> elements) {
+  llvm::Value *r = llvm::PoisonValue::get(memoryVector(t, int(elements.size())));
+  for (auto [k, e] : llvm::enumerate(elements))
+    r = b.CreateInsertElement(r, t == DType::boolean ? b.CreateZExt(e, b.getInt8Ty()) : e, std::uint64_t(k));
+  return r;
+}
+
+void EmitContext::unpackVector(DType t, llvm::Value *vector, llvm::MutableArrayRef<llvm::Value *> elements) {
+  for (auto [k, e] : llvm::enumerate(elements)) {
+    e = b.CreateExtractElement(vector, std::uint64_t(k));
+    if (t == DType::boolean)
+      e = b.CreateICmpNE(e, b.getInt8(0));
+  }
+}
+
+llvm::Type *EmitContext::wordType(llvm::Type *vector, int &count) {
+  unsigned bits = unsigned(vector->getPrimitiveSizeInBits());
+  unsigned word = vector->getScalarSizeInBits() == 64 ? 64 : std::min(bits, 32u);
+  count = int(bits / word);
+  llvm::Type *type = b.getIntNTy(word);
+  return count == 1 ? type : llvm::FixedVectorType::get(type, unsigned(count));
+}
+
+namespace {
+/// "v4.b32", "b16", ...
+std::string accessSuffix(unsigned wordBits, int count) {
+  std::string bits = "b" + std::to_string(wordBits);
+  return count == 1 ? bits : "v" + std::to_string(count) + "." + bits;
+}
+/// Register class of a word; bytes travel in 16-bit registers.
+std::string constraintOf(unsigned wordBits) { return wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h"; }
+/// "{$0, $1}" or "$0".
+std::string operandList(int first, int count) {
+  std::string r;
+  for (int k = 0; k < count; ++k)
+    r += (k ? ", $" : "$") + std::to_string(first + k);
+  return count == 1 ? r : "{" + r + "}";
+}
+} // namespace
+
+llvm::Value *EmitContext::loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *pad) {
+  llvm::Type *vector = memoryVector(t, n);
+  llvm::Align align(byteSize(t) * std::uint64_t(n));
+  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate)) {
+    if (known->isZero())
+      return pad;
+    return b.CreateAlignedLoad(vector, pointer, align);
+  }
+  int count = 0;
+  llvm::Type *words = wordType(vector, count);
+  unsigned wordBits = words->getScalarSizeInBits();
+  llvm::Type *reg = b.getIntNTy(std::max(16u, wordBits));
+  llvm::Value *padWords = b.CreateBitCast(pad, words);
+
+  llvm::SmallVector<llvm::Value *> args;
+  llvm::SmallVector<llvm::Type *> argTypes, results;
+  std::string outs, ties;
+  for (int k = 0; k < count; ++k) {
+    llvm::Value *word = count == 1 ? padWords : b.CreateExtractElement(padWords, std::uint64_t(k));
+    args.push_back(b.CreateZExt(word, reg));
+    argTypes.push_back(reg);
+    results.push_back(reg);
+    outs += "=" + constraintOf(wordBits) + ",";
+    ties += std::to_string(k) + ",";
+  }
+  args.append({predicate, pointer});
+  argTypes.append({predicate->getType(), pointer->getType()});
+  std::string text = "@$" + std::to_string(2 * count) + " ld.global." + accessSuffix(wordBits, count) + " " +
+                     operandList(0, count) + ", [$" + std::to_string(2 * count + 1) + "];";
+  llvm::Type *result = count == 1 ? reg : llvm::StructType::get(ctx, results);
+  llvm::InlineAsm *load = llvm::InlineAsm::get(llvm::FunctionType::get(result, argTypes, false), text,
+                                               outs + ties + "b,l", /*hasSideEffects=*/true);
+  llvm::CallInst *call = b.CreateCall(load, args);
+  call->setDoesNotThrow();
+  call->setOnlyReadsMemory();
+  llvm::Value *loaded;
+  if (count == 1) {
+    loaded = b.CreateTrunc(call, words);
+  } else {
+    loaded = llvm::PoisonValue::get(words);
+    for (int k = 0; k < count; ++k)
+      loaded = b.CreateInsertElement(loaded, b.CreateExtractValue(call, unsigned(k)), std::uint64_t(k));
+  }
+  return b.CreateBitCast(loaded, vector);
+}
+
+void EmitContext::storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate) {
+  std::uint64_t bytes = vector->getType()->getPrimitiveSizeInBits() / 8;
+  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate)) {
+    if (!known->isZero())
+      b.CreateAlignedStore(vector, pointer, llvm::Align(bytes));
+    return;
+  }
+  int count = 0;
+  llvm::Type *words = wordType(vector->getType(), count);
+  unsigned wordBits = words->getScalarSizeInBits();
+  llvm::Type *reg = b.getIntNTy(std::max(16u, wordBits));
+  llvm::Value *asWords = b.CreateBitCast(vector, words);
+  llvm::SmallVector<llvm::Value *> args{predicate, pointer};
+  llvm::SmallVector<llvm::Type *> argTypes{predicate->getType(), pointer->getType()};
+  std::string constraints = "b,l";
+  for (int k = 0; k < count; ++k) {
+    llvm::Value *word = count == 1 ? asWords : b.CreateExtractElement(asWords, std::uint64_t(k));
+    args.push_back(b.CreateZExt(word, reg));
+    argTypes.push_back(reg);
+    constraints += "," + constraintOf(wordBits);
+  }
+  std::string text = "@$0 st.global." + accessSuffix(wordBits, count) + " [$1], " + operandList(2, count) + ";";
+  llvm::InlineAsm *store = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), argTypes, false), text,
+                                                constraints + ",~{memory}", /*hasSideEffects=*/true);
+  b.CreateCall(store, args)->setDoesNotThrow();
+}
+
+// --- addresses and bounds of one access ---------------------------------------------------------------------------
+
+/// Addresses, predicates and vector groups of a bounded access to a tensor view.
+class GlobalAccess {
+public:
+  GlobalAccess(EmitContext &e, mlir::Value x, mlir::ValueRange offsets, const Layout &layout,
+               llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi)
+      : e(e), b(e.b), g(e.geometry(layout)), view(e.view(x)), facts(e.facts(x)), element(e.dtype(x.getType())) {
+    rank = layout.rank();
+    base = view.pointer;
+    for (int d = 0; d < rank; ++d) {
+      llvm::Value *c = e.scalar(offsets[size_t(d)]);
+      if (g.disjoint[size_t(d)])
+        c = b.CreateAdd(c, b.CreateZExt(g.thread[size_t(d)], b.getInt64Ty()));
+      base = b.CreateGEP(b.getInt8Ty(), base, scaled(c, d));
+    }
+    for (auto [k, axis] : llvm::enumerate(axes)) {
+      bounds.push_back({int(axis), clampToTile(e.scalar(lo[k]), int(axis)), clampToTile(e.scalar(hi[k]), int(axis))});
+    }
+    chooseWidth(offsets, axes, lo, hi);
+  }
+
+  int width() const { return 1 << groupBits.size(); }
+  /// Registers of the vector that starts at `first`.
+  llvm::SmallVector<int> group(int first) const {
+    llvm::SmallVector<int> r;
+    for (int k = 0; k < width(); ++k) {
+      int reg = first;
+      for (auto [bit, place] : llvm::enumerate(groupBits))
+        if (k >> bit & 1)
+          reg |= 1 << place;
+      r.push_back(reg);
+    }
+    return r;
+  }
+  bool startsGroup(int reg) const {
+    return llvm::none_of(groupBits, [&](int bit) { return reg >> bit & 1; });
+  }
+
+  llvm::Value *pointer(int reg) {
+    // Rows first: registers of one row share the pointer and differ by a constant.
+    std::vector<std::int32_t> key;
+    for (int d = 0; d < rank; ++d)
+      key.push_back(d == facts.unitAxis && g.disjoint[size_t(d)] ? 0 : g.regs[size_t(reg)][d]);
+    llvm::Value *&row = rows[key];
+    if (!row) {
+      row = base;
+      for (int d = 0; d < rank; ++d)
+        if (!(d == facts.unitAxis && g.disjoint[size_t(d)]))
+          row = b.CreateGEP(b.getInt8Ty(), row, term(reg, d));
+    }
+    if (facts.unitAxis < 0 || !g.disjoint[size_t(facts.unitAxis)])
+      return row;
+    return b.CreateGEP(b.getInt8Ty(), row,
+                       e.i64(std::int64_t(g.regs[size_t(reg)][facts.unitAxis]) * std::int64_t(byteSize(element))));
+  }
+
+  /// i1: the register's coordinates lie inside the bounds.
+  llvm::Value *inside(int reg) {
+    std::vector<std::int32_t> key;
+    for (const Bound &bound : bounds)
+      key.push_back(g.regs[size_t(reg)][bound.axis]);
+    llvm::Value *&known = predicates[key];
+    if (!known) {
+      known = b.getTrue();
+      for (auto [k, bound] : llvm::enumerate(bounds)) {
+        llvm::Value *&one = axisPredicates[{int(k), g.regs[size_t(reg)][bound.axis]}];
+        if (!one) {
+          llvm::Value *c = e.coordinate(g, reg, bound.axis);
+          one = b.CreateAnd(b.CreateICmpSGE(c, bound.lo), b.CreateICmpSLT(c, bound.hi));
+        }
+        known = b.CreateAnd(known, one);
+      }
+    }
+    return known;
+  }
+  DType dtype() const { return element; }
+  const Geometry &geometry() const { return g; }
+
+private:
+  struct Bound {
+    int axis;
+    llvm::Value *lo, *hi; ///< i32
+  };
+
+  /// c * stride of axis d, in bytes.
+  llvm::Value *scaled(llvm::Value *c, int d) {
+    return b.CreateMul(b.CreateMul(c, view.strides[size_t(d)]), e.i64(std::int64_t(byteSize(element))));
+  }
+  /// The byte offset that register `reg` adds along d.
+  llvm::Value *term(int reg, int d) {
+    llvm::Value *&known = terms[{d, g.regs[size_t(reg)][d]}];
+    if (!known)
+      known = scaled(g.disjoint[size_t(d)] ? e.i64(g.regs[size_t(reg)][d])
+                                           : b.CreateZExt(e.coordinate(g, reg, d), b.getInt64Ty()),
+                     d);
+    return known;
+  }
+  /// Coordinates lie in [0, length), so bounds may be cut to [0, length] and compared in 32 bits.
+  llvm::Value *clampToTile(llvm::Value *v, int axis) {
+    std::int32_t length = g.layout.dim(axis);
+    if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(v))
+      return e.i32(std::clamp<std::int64_t>(known->getSExtValue(), 0, length));
+    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, e.i64(0));
+    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, e.i64(length));
+    return b.CreateTrunc(v, b.getInt32Ty());
+  }
+
+  /// The widest vector along the axis of stride 1 whose address is aligned and whose lanes share a predicate.
+  void chooseWidth(mlir::ValueRange offsets, llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi) {
+    int u = facts.unitAxis;
+    if (u < 0 || u >= rank)
+      return;
+    std::int64_t bytes = std::int64_t(byteSize(element));
+    std::int64_t width = std::min<std::int64_t>(g.layout.contiguousRun(u), std::max<std::int64_t>(1, 16 / bytes));
+    width = std::min(width, std::max<std::int64_t>(1, facts.alignBytes / bytes));
+    for (int d = 0; d < rank; ++d) {
+      std::int64_t offset = e.divisor(offsets[size_t(d)]);
+      if (d == u)
+        width = std::min(width, offset);
+      else // any coordinate may occur, unless there is only one
+        width = std::min(width, facts.strideDiv[size_t(d)] * (g.layout.dim(d) == 1 ? std::min<std::int64_t>(offset, 16) : 1));
+    }
+    for (auto [k, axis] : llvm::enumerate(axes))
+      if (axis == u)
+        width = std::min({width, e.divisor(lo[k]), e.divisor(hi[k])});
+    std::vector<int> bits = g.layout.contiguousBits(u);
+    for (int k = 0; (std::int64_t(2) << k) <= width; ++k)
+      groupBits.push_back(bits[size_t(k)]);
+  }
+
+  EmitContext &e;
+  Builder &b;
+  const Geometry &g;
+  View view;
+  ViewFacts facts;
+  DType element;
+  int rank;
+  llvm::Value *base;
+  llvm::SmallVector<Bound> bounds;
+  llvm::SmallVector<int> groupBits;
+  std::map<std::vector<std::int32_t>, llvm::Value *> rows, predicates;
+  std::map<std::pair<int, std::int32_t>, llvm::Value *> terms, axisPredicates;
+};
+
+// --- ops -----------------------------------------------------------------------------------------------------------
+
+mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
+  auto layout = tgpu::layoutOf(op.getResult().getType());
+  if (!layout)
+    return bug(op, "the tile has no layout");
+  GlobalAccess access(*this, op.getX(), op.getOffsets(), *layout, op.getAxes(), op.getLo(), op.getHi());
+  DType t = access.dtype();
+  llvm::Value *padElement = constantOf(op.getPad(), t);
+  llvm::Value *pad = packVector(t, Regs(size_t(access.width()), padElement));
+  Regs result(size_t(layout->numRegs()));
+  for (int r = 0; r < layout->numRegs(); ++r) {
+    if (!access.startsGroup(r))
+      continue;
+    llvm::SmallVector<int> group = access.group(r);
+    llvm::Value *vector = loadGlobal(t, access.width(), access.pointer(r), access.inside(r), pad);
+    Regs elements(group.size());
+    unpackVector(t, vector, elements);
+    for (auto [reg, v] : llvm::zip_equal(group, elements))
+      result[size_t(reg)] = v;
+  }
+  set(op.getResult(), std::move(result));
+  return mlir::success();
+}
+
+mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
+  auto layout = tgpu::layoutOf(op.getValue().getType());
+  if (!layout)
+    return bug(op, "the tile has no layout");
+  GlobalAccess access(*this, op.getX(), op.getOffsets(), *layout, op.getAxes(), op.getLo(), op.getHi());
+  DType t = access.dtype();
+  Regs value = regs(op.getValue()), mask;
+  if (op.getMask())
+    mask = regs(op.getMask());
+  llvm::Value *owns = ownsElements(*layout);
+  for (int r = 0; r < layout->numRegs(); ++r) {
+    if (!access.startsGroup(r) || !ownsRegister(*layout, r))
+      continue;
+    llvm::SmallVector<int> group = access.group(r);
+    auto store = [&](llvm::ArrayRef<int> members) {
+      Regs elements;
+      for (int reg : members)
+        elements.push_back(value[size_t(reg)]);
+      llvm::Value *predicate = b.CreateAnd(owns, access.inside(members.front()));
+      if (!mask.empty())
+        predicate = b.CreateAnd(predicate, mask[size_t(members.front())]);
+      storeGlobal(packVector(t, elements), access.pointer(members.front()), predicate);
+    };
+    bool oneMask = mask.empty() || llvm::all_of(group, [&](int reg) { return mask[size_t(reg)] == mask[size_t(r)]; });
+    if (oneMask)
+      store(group);
+    else
+      for (int reg : group)
+        store(reg);
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult EmitContext::emitGlobalGather(tgpu::GlobalGatherOp op) {
+  View x = view(op.getX());
+  DType t = dtype(op.getX().getType());
+  Regs mask = regs(op.getMask()), result;
+  llvm::SmallVector<Regs> indices = valuesOf(op.getIndices());
+  int n = numRegs(op.getResult().getType());
+  auto pick = [](const Regs &r, int k) { return r[r.size() == 1 ? 0 : size_t(k)]; };
+  llvm::Value *zero = llvm::Constant::getNullValue(memoryVector(t, 1));
+  for (int r = 0; r < n; ++r) {
+    llvm::Value *pointer = x.pointer;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      llvm::Value *offset = b.CreateMul(pick(indices[d], r), x.strides[d]);
+      pointer = b.CreateGEP(b.getInt8Ty(), pointer, b.CreateMul(offset, i64(std::int64_t(byteSize(t)))));
+    }
+    llvm::Value *element;
+    unpackVector(t, loadGlobal(t, 1, pointer, pick(mask, r), zero), element);
+    result.push_back(element);
+  }
+  set(op.getResult(), std::move(result));
+  return mlir::success();
+}
+
+} // namespace sectile::codegen

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Reductions inside a warp: a tree over the registers of a thread, then a butterfly over the lanes.
+#include "codegen/EmitContext.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+#include <functional>
+
+namespace sectile::codegen {
+
+/// The value of the lane whose number differs in one bit, for any element type.
+llvm::Value *EmitContext::shuffleXor(llvm::Value *v, int laneMask) {
+  llvm::Type *type = v->getType();
+  unsigned bits = unsigned(type->getPrimitiveSizeInBits());
+  auto shuffle32 = [&](llvm::Value *word) {
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {i32(-1), word, i32(laneMask), i32(31)});
+  };
+  llvm::Value *asInt = type->isIntegerTy() ? v : b.CreateBitCast(v, b.getIntNTy(bits));
+  llvm::Value *moved;
+  if (bits == 64) {
+    llvm::Value *low = shuffle32(b.CreateTrunc(asInt, b.getInt32Ty()));
+    llvm::Value *high = shuffle32(b.CreateTrunc(b.CreateLShr(asInt, 32), b.getInt32Ty()));
+    moved = b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32));
+  } else {
+    moved = b.CreateTrunc(shuffle32(b.CreateZExt(asInt, b.getInt32Ty())), asInt->getType());
+  }
+  return type->isIntegerTy() ? moved : b.CreateBitCast(moved, type);
+}
+
+mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
+  using tileir::BinaryFn;
+  using tileir::ReduceKind;
+  auto layout = tgpu::layoutOf(op.getX().getType()), resultLayout = tgpu::layoutOf(op.getResult().getType());
+  if (!layout || !resultLayout)
+    return bug(op, "a tile has no layout");
+  int axis = int(op.getAxis());
+  ReduceKind kind = op.getKind();
+  DType t = dtype(op.getX().getType());
+  bool withPositions = kind == ReduceKind::k_argmax || kind == ReduceKind::k_argmin;
+  bool adds = kind == ReduceKind::k_sum || kind == ReduceKind::k_prod;
+
+  // A lane bit on the axis must be there for the axis alone and for elements that no register has.
+  std::uint32_t lanes = layout->lanesAlong(axis);
+  for (int bit = 0; bit < laneBits; ++bit)
+    for (int d = 0; d < layout->rank(); ++d)
+      if ((lanes >> bit & 1) && d != axis && layout->lane()[size_t(bit)][d] != 0)
+        return bug(op, "a lane bit moves along two axes: " + layout->toString());
+  if (lanes & layout->freeLanes())
+    return bug(op, "lanes hold copies along the axis: " + layout->toString());
+
+  // Which registers fall into which register of the result.
+  Layout collapsed = layout->collapse(axis);
+  if (collapsed.numRegs() != resultLayout->numRegs())
+    return bug(op, "the result has another number of registers than " + collapsed.toString());
+  struct Entry {
+    llvm::Value *value, *position;
+  };
+  std::vector<llvm::SmallVector<Entry>> parts(size_t(collapsed.numRegs()));
+  Regs x = regs(op.getX()), positions;
+  if (withPositions)
+    positions = regs(op.getPositions());
+  // Small floats add up in f32.
+  bool widen = adds && isFloat(t) && byteSize(t) <= 2;
+  DType work = widen ? DType::f32 : t;
+  for (int r = 0; r < layout->numRegs(); ++r) {
+    if (!ownsRegister(*layout, r))
+      continue;
+    std::optional<int> to = regOfBroadcast(collapsed, *layout, r);
+    if (!to)
+      return bug(op, "registers do not collapse: " + layout->toString());
+    llvm::Value *v = x[size_t(r)];
+    parts[size_t(*to)].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(r)] : nullptr});
+  }
+
+  static constexpr std::pair<ReduceKind, BinaryFn> functions[] = {
+      {ReduceKind::k_sum, BinaryFn::k_add},       {ReduceKind::k_prod, BinaryFn::k_mul},
+      {ReduceKind::k_max, BinaryFn::k_max},       {ReduceKind::k_min, BinaryFn::k_min},
+      {ReduceKind::k_maxnum, BinaryFn::k_maxnum}, {ReduceKind::k_minnum, BinaryFn::k_minnum},
+      {ReduceKind::k_any, BinaryFn::k_bitor},     {ReduceKind::k_all, BinaryFn::k_bitand}};
+  auto combine = [&](Entry p, Entry q) -> Entry {
+    if (!withPositions) {
+      for (auto [k, fn] : functions)
+        if (k == kind)
+          return {binary(fn, work, p.value, q.value), nullptr};
+      return {};
+    }
+    // q wins if it is beyond p, or equal at a smaller position. NaN is beyond everything and equal to NaN.
+    bool isMax = kind == ReduceKind::k_argmax;
+    llvm::Value *beyond = compare(isMax ? tileir::ComparePred::k_gt : tileir::ComparePred::k_lt, t, q.value, p.value);
+    llvm::Value *equal = compare(tileir::ComparePred::k_eq, t, q.value, p.value);
+    if (isFloat(t)) {
+      llvm::Value *pNan = unary(tileir::UnaryFn::k_isnan, t, p.value), *qNan = unary(tileir::UnaryFn::k_isnan, t, q.value);
+      beyond = b.CreateOr(beyond, b.CreateAnd(qNan, b.CreateNot(pNan)));
+      equal = b.CreateOr(equal, b.CreateAnd(qNan, pNan));
+    }
+    llvm::Value *earlier = b.CreateICmpSLT(q.position, p.position);
+    llvm::Value *wins = b.CreateOr(beyond, b.CreateAnd(equal, earlier));
+    return {b.CreateSelect(wins, q.value, p.value), b.CreateSelect(wins, q.position, p.position)};
+  };
+
+  Regs result, resultPositions;
+  for (llvm::SmallVector<Entry> &list : parts) {
+    while (list.size() > 1) { // neighbours first: short chains, one fixed order
+      llvm::SmallVector<Entry> half;
+      for (size_t k = 0; k + 1 < list.size(); k += 2)
+        half.push_back(combine(list[k], list[k + 1]));
+      if (list.size() % 2)
+        half.push_back(list.back());
+      list = std::move(half);
+    }
+    Entry all = list.front();
+    for (int bit = 0; bit < laneBits; ++bit)
+      if (lanes >> bit & 1)
+        all = combine(all, {shuffleXor(all.value, 1 << bit),
+                            withPositions ? shuffleXor(all.position, 1 << bit) : nullptr});
+    result.push_back(widen ? fromF32(t, all.value) : all.value);
+    resultPositions.push_back(all.position);
+  }
+  set(op.getResult(), std::move(result));
+  if (withPositions)
+    set(op.getResultPositions(), std::move(resultPositions));
+  return mlir::success();
+}
+
+} // namespace sectile::codegen

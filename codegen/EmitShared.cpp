@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Shared memory: buffers at fixed offsets of the block's dynamic shared memory, copies in vectors, barriers.
+///
+/// Byte address of an element = row * pitch + (column ^ swizzle(row)) * size, row = linear index of the leading
+/// coordinates. Row and column are sums of a thread part and a register part without common bits (where the layout
+/// allows), and the swizzle takes a bit field of the row, so it splits likewise: each register costs at most one XOR
+/// of a constant into the thread's address, and none where the constant's bits are not used by threads.
+#include "codegen/EmitContext.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+#include <bit>
+
+namespace sectile::codegen {
+namespace {
+
+bool isPowerOfTwo(std::int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
+/// The swizzle of a buffer type; chunk 0: none.
+struct Swizzle {
+  std::int64_t chunk = 0, span = 0, shift = 1;
+  explicit Swizzle(tgpu::BufferType type) {
+    if (llvm::ArrayRef<int64_t> s = type.getSwizzle(); !s.empty()) {
+      chunk = s[0];
+      span = s[1];
+      shift = s[2];
+    }
+  }
+  /// What is XORed into the column of `row`.
+  std::int64_t of(std::int64_t row) const { return chunk ? row / shift % (span / chunk) * chunk : 0; }
+  llvm::Value *of(Builder &b, llvm::Value *row) const {
+    if (!chunk)
+      return b.getInt32(0);
+    llvm::Value *field = b.CreateLShr(row, std::uint64_t(std::countr_zero(std::uint64_t(shift))));
+    field = b.CreateAnd(field, b.getInt32(std::uint32_t(span / chunk - 1)));
+    return b.CreateMul(field, b.getInt32(std::uint32_t(chunk)));
+  }
+};
+
+} // namespace
+
+/// Addresses of the elements of a tile in a buffer.
+class SharedAccess {
+public:
+  SharedAccess(EmitContext &e, tgpu::BufferType type, llvm::Value *base, const Layout &layout)
+      : e(e), b(e.b), g(e.geometry(layout)), type(type), base(base), swizzle(type) {
+    llvm::ArrayRef<int64_t> shape = type.getShape();
+    last = int(shape.size()) - 1;
+    elementBytes = std::int64_t(byteSize(e.dtype(type)));
+    splits = g.disjoint[size_t(last)];
+    for (int d = 0; d < last; ++d)
+      splits &= bool(g.disjoint[size_t(d)]) && (d == 0 || !swizzle.chunk || isPowerOfTwo(shape[size_t(d)]));
+    if (splits) {
+      llvm::Value *row = b.getInt32(0);
+      std::uint64_t rowMask = 0;
+      for (int d = 0; d < last; ++d) {
+        row = b.CreateAdd(b.CreateMul(row, e.i32(shape[size_t(d)])), g.thread[size_t(d)]);
+        rowMask = rowMask * std::uint64_t(shape[size_t(d)]) + g.threadMask[size_t(d)];
+      }
+      threadRow = b.CreateMul(row, e.i32(shape[size_t(last)]));
+      threadColumn = b.CreateXor(g.thread[size_t(last)], swizzle.of(b, row));
+      columnMask = g.threadMask[size_t(last)];
+      if (swizzle.chunk)
+        for (std::int64_t bit = swizzle.shift; bit < swizzle.shift * (swizzle.span / swizzle.chunk); bit *= 2)
+          if (rowMask & std::uint64_t(bit))
+            columnMask |= std::uint32_t(swizzle.of(bit));
+    }
+    chooseWidth();
+  }
+
+  int width() const { return 1 << groupBits.size(); }
+  bool startsGroup(int reg) const {
+    return llvm::none_of(groupBits, [&](int bit) { return reg >> bit & 1; });
+  }
+  llvm::SmallVector<int> group(int first) const {
+    llvm::SmallVector<int> r;
+    for (int k = 0; k < width(); ++k) {
+      int reg = first;
+      for (auto [bit, place] : llvm::enumerate(groupBits))
+        if (k >> bit & 1)
+          reg |= 1 << place;
+      r.push_back(reg);
+    }
+    return r;
+  }
+
+  llvm::Value *pointer(int reg) {
+    llvm::ArrayRef<int64_t> shape = type.getShape();
+    if (!splits) {
+      llvm::SmallVector<llvm::Value *, 5> coords;
+      for (int d = 0; d <= last; ++d)
+        coords.push_back(e.coordinate(g, reg, d));
+      return e.bufferElement(type, base, coords);
+    }
+    const Coords &c = g.regs[size_t(reg)];
+    std::int64_t row = 0;
+    for (int d = 0; d < last; ++d)
+      row = row * shape[size_t(d)] + c[d];
+    // The register's part of the column: bits that threads use are XORed in, the others are a plain offset.
+    std::uint32_t column = std::uint32_t(c[last]) ^ std::uint32_t(swizzle.of(row));
+    std::uint32_t mixed = column & columnMask, plain = column & ~columnMask;
+    llvm::Value *&start = starts[mixed];
+    if (!start) {
+      llvm::Value *index = b.CreateAdd(threadRow, b.CreateXor(threadColumn, e.i32(mixed)));
+      start = b.CreateGEP(b.getInt8Ty(), base, b.CreateZExt(b.CreateMul(index, e.i32(elementBytes)), b.getInt64Ty()));
+    }
+    return b.CreateGEP(b.getInt8Ty(), start, e.i64((row * shape[size_t(last)] + plain) * elementBytes));
+  }
+
+private:
+  void chooseWidth() {
+    std::int64_t length = type.getShape()[size_t(last)];
+    std::int64_t width = std::min<std::int64_t>(g.layout.contiguousRun(last), 16 / elementBytes);
+    if (swizzle.chunk)
+      width = std::min(width, swizzle.chunk);
+    while (length % width != 0) // rows start at multiples of the vector
+      width /= 2;
+    std::vector<int> bits = g.layout.contiguousBits(last);
+    for (int k = 0; (std::int64_t(2) << k) <= width; ++k)
+      groupBits.push_back(bits[size_t(k)]);
+  }
+
+  EmitContext &e;
+  Builder &b;
+  const Geometry &g;
+  tgpu::BufferType type;
+  llvm::Value *base;
+  Swizzle swizzle;
+  int last;
+  std::int64_t elementBytes;
+  bool splits;
+  llvm::Value *threadRow = nullptr, *threadColumn = nullptr; ///< in elements
+  std::uint32_t columnMask = 0;
+  llvm::SmallVector<int> groupBits;
+  std::map<std::uint32_t, llvm::Value *> starts;
+};
+
+llvm::Value *EmitContext::bufferElement(tgpu::BufferType type, llvm::Value *base,
+                                        llvm::ArrayRef<llvm::Value *> coords) {
+  llvm::ArrayRef<int64_t> shape = type.getShape();
+  llvm::Value *row = i32(0);
+  for (size_t d = 0; d + 1 < coords.size(); ++d)
+    row = b.CreateAdd(b.CreateMul(row, i32(shape[d])), coords[d]);
+  llvm::Value *column = b.CreateXor(coords.back(), Swizzle(type).of(b, row));
+  llvm::Value *index = b.CreateAdd(b.CreateMul(row, i32(shape.back())), column);
+  index = b.CreateMul(index, i32(std::int64_t(byteSize(dtype(type)))));
+  return b.CreateGEP(b.getInt8Ty(), base, b.CreateZExt(index, b.getInt64Ty()));
+}
+
+mlir::LogicalResult EmitContext::emitBufferAlloc(tgpu::BufferAllocOp op) {
+  if (!op.getOffset())
+    return bug(op, "the buffer has no place in shared memory");
+  if (*op.getOffset() % 16)
+    return bug(op, "the buffer's offset is not a multiple of 16 bytes");
+  if (!shared) {
+    // The alignment is that of the whole window: the block's dynamic shared memory starts at it.
+    shared = new llvm::GlobalVariable(mod, llvm::ArrayType::get(b.getInt8Ty(), 0), false,
+                                      llvm::GlobalValue::ExternalLinkage, nullptr, "sectile_shared", nullptr,
+                                      llvm::GlobalValue::NotThreadLocal, 3);
+    shared->setAlignment(llvm::Align(128));
+  }
+  set(op.getBuffer(), {b.CreateGEP(b.getInt8Ty(), shared, i64(std::int64_t(*op.getOffset())))});
+  return mlir::success();
+}
+
+mlir::LogicalResult EmitContext::emitCopy(tgpu::CopyOp op) {
+  auto layout = tgpu::layoutOf(op.getValue().getType());
+  if (!layout)
+    return bug(op, "the tile has no layout");
+  auto type = llvm::cast<tgpu::BufferType>(op.getBuffer().getType());
+  DType t = dtype(type);
+  Regs value = regs(op.getValue());
+  SharedAccess access(*this, type, scalar(op.getBuffer()), *layout);
+  llvm::Value *owns = ownsElements(*layout);
+  llvm::BasicBlock *done = nullptr;
+  if (!llvm::isa<llvm::Constant>(owns)) {
+    llvm::BasicBlock *write = newBlock("write");
+    done = newBlock("written");
+    b.CreateCondBr(owns, write, done);
+    b.SetInsertPoint(write);
+  }
+  for (int r = 0; r < layout->numRegs(); ++r) {
+    if (!access.startsGroup(r) || !ownsRegister(*layout, r))
+      continue;
+    Regs elements;
+    for (int reg : access.group(r))
+      elements.push_back(value[size_t(reg)]);
+    llvm::Value *vector = packVector(t, elements);
+    b.CreateAlignedStore(vector, access.pointer(r), llvm::Align(byteSize(t) * elements.size()));
+  }
+  if (done) {
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
+  auto layout = tgpu::layoutOf(op.getResult().getType());
+  if (!layout)
+    return bug(op, "the tile has no layout");
+  auto type = llvm::cast<tgpu::BufferType>(op.getBuffer().getType());
+  DType t = dtype(type);
+  SharedAccess access(*this, type, scalar(op.getBuffer()), *layout);
+  Regs result(size_t(layout->numRegs()));
+  for (int r = 0; r < layout->numRegs(); ++r) {
+    if (!access.startsGroup(r))
+      continue;
+    llvm::SmallVector<int> group = access.group(r);
+    llvm::Value *vector = b.CreateAlignedLoad(memoryVector(t, access.width()), access.pointer(r),
+                                              llvm::Align(byteSize(t) * group.size()));
+    Regs elements(group.size());
+    unpackVector(t, vector, elements);
+    for (auto [reg, v] : llvm::zip_equal(group, elements))
+      result[size_t(reg)] = v;
+  }
+  set(op.getResult(), std::move(result));
+  return mlir::success();
+}
+
+void EmitContext::emitBarrier() { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)}); }
+
+} // namespace sectile::codegen
