@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file A CUDA driver for machines without a GPU: keeps contexts, memory, streams and modules as the real
 /// one does, runs no kernel, and notes each launch. Device memory is host memory. See FakeCuda.h.
-#include "FakeCuda.h"
+#include "tests/support/FakeCuda.h"
 
 #include <cstdlib>
 #include <cstring>
