@@ -107,15 +107,15 @@ Domain domainOf(BinaryFn fn) {
   case BinaryFn::k_sub:
   case BinaryFn::k_mul:
   case BinaryFn::k_div:
+  case BinaryFn::k_rem:
+  case BinaryFn::k_maxnum:
+  case BinaryFn::k_minnum:
     return Domain::Numbers;
   case BinaryFn::k_max:
   case BinaryFn::k_min:
     return Domain::NumbersAndBool;
-  case BinaryFn::k_maxnum:
-  case BinaryFn::k_minnum:
   case BinaryFn::k_pow:
     return Domain::Floats;
-  case BinaryFn::k_rem:
   case BinaryFn::k_floordiv:
   case BinaryFn::k_floormod:
   case BinaryFn::k_shl:
@@ -134,9 +134,6 @@ Domain domainOf(ReduceKind kind) {
   case ReduceKind::k_any:
   case ReduceKind::k_all:
     return Domain::Bool;
-  case ReduceKind::k_maxnum:
-  case ReduceKind::k_minnum:
-    return Domain::Floats;
   default:
     return Domain::Numbers;
   }
@@ -148,10 +145,6 @@ llvm::StringRef userName(UnaryFn fn) {
     return "-";
   case UnaryFn::k_bitnot:
     return "~";
-  case UnaryFn::k_isnan:
-    return "isNan";
-  case UnaryFn::k_isinf:
-    return "isInf";
   default:
     return stringifyUnaryFn(fn);
   }
@@ -261,16 +254,11 @@ Inferred inferBinary(BinaryFn fn, Type a, Type b, Violation &v) {
     return {};
   auto dtype = dtypeOfType(elementOf(a));
   Domain domain = domainOf(fn);
-  if (!dtype || !contains(domain, *dtype)) { // binary_c3
-    std::string wayOut = castTo(domain, "a") + " and b";
-    if (fn == BinaryFn::k_maxnum || fn == BinaryFn::k_minnum)
-      wayOut =
-          fmt::format("use {}: only floating-point types have NaN", fn == BinaryFn::k_maxnum ? "max" : "min");
+  if (!dtype || !contains(domain, *dtype)) // binary_c3
     return broken(
         v, userName(fn),
         fmt::format("{} is defined on {}, a is {}", stringifyBinaryFn(fn).str(), text(domain), describe(a)),
-        "binary_c3", wayOut);
-  }
+        "binary_c3", castTo(domain, "a") + ", and b likewise");
   return a;
 }
 
@@ -389,10 +377,7 @@ Inferred inferReduce(ReduceKind kind, Type x, int64_t axis, Violation &v) {
     return broken(v, userName(kind),
                   fmt::format("{} is defined on {}, x is {}", stringifyReduceKind(kind).str(), text(domain),
                               describe(x)),
-                  "reduce_c2",
-                  kind == ReduceKind::k_maxnum || kind == ReduceKind::k_minnum
-                      ? std::string("use max or min: only floating-point types have NaN")
-                      : castTo(domain, "x"));
+                  "reduce_c2", castTo(domain, "x"));
   llvm::SmallVector<int64_t> shape(shapeOf(x));
   shape[axis] = 1;
   bool position = kind == ReduceKind::k_argmax || kind == ReduceKind::k_argmin;

@@ -160,6 +160,23 @@ LogicalResult CopyOp::verify() {
   return verifyCopy(*this, "copy_c1", getValue().getType(), getBuffer().getType());
 }
 
+LogicalResult BufferViewOp::verify() {
+  BufferType from = getBuffer().getType(), to = getResult().getType();
+  auto count = [](BufferType t) {
+    int64_t n = 1;
+    for (int64_t length : t.getShape())
+      n *= length;
+    return n;
+  };
+  if (from.getElementType() != to.getElementType() || count(from) != count(to))
+    return broken(*this, "buffer_view_c1",
+                  "the buffer is " + describe(from) + ", the view is " + describe(to));
+  if (!from.getSwizzle().empty() || !to.getSwizzle().empty())
+    return broken(*this, "buffer_view_c2", "a swizzled buffer has no row-major order",
+                  "use a buffer without swizzle");
+  return success();
+}
+
 LogicalResult CopyOutOp::verify() {
   return verifyCopy(*this, "copy_out_c1", getResult().getType(), getBuffer().getType());
 }

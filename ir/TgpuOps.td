@@ -88,6 +88,17 @@ def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[]>]> {
   let assemblyFormat = "(`at` $offset^)? attr-dict `:` qualified(type($buffer))";
 }
 
+def Tgpu_BufferViewOp : TgpuOp<"buffer_view", [Pure]> {
+  let summary = "The elements of a buffer, in row-major order, under another shape";
+  let description = [{
+    C1 (buffer_view_c1): same element type and number of elements. C2 (buffer_view_c2): neither has a swizzle.
+  }];
+  let arguments = (ins Tgpu_BufferType:$buffer);
+  let results = (outs Tgpu_BufferType:$result);
+  let assemblyFormat = "$buffer attr-dict `:` qualified(type($buffer)) `->` qualified(type($result))";
+  let hasVerifier = 1;
+}
+
 def Tgpu_CopyOp : TgpuOp<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Registers to shared memory";
   let description = [{

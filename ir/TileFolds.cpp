@@ -138,16 +138,17 @@ template <class T> std::optional<Constant> compute(BinaryFn fn, DType dtype, T a
       return make(dtype, scalar::mul(a, b));
     case BinaryFn::k_div:
       return make(dtype, scalar::div(a, b));
+    case BinaryFn::k_rem:
+      return make(dtype, scalar::rem(a, b));
+    case BinaryFn::k_maxnum:
+      return make(dtype, scalar::maxNum(a, b));
+    case BinaryFn::k_minnum:
+      return make(dtype, scalar::minNum(a, b));
     default:
       break;
     }
   }
-  if constexpr (isFloating) {
-    if (fn == BinaryFn::k_maxnum)
-      return make(dtype, scalar::maxNum(a, b));
-    if (fn == BinaryFn::k_minnum)
-      return make(dtype, scalar::minNum(a, b));
-  } else {
+  if constexpr (!isFloating) {
     switch (fn) {
     case BinaryFn::k_bitand:
       return make(dtype, T(a & b));
@@ -161,8 +162,6 @@ template <class T> std::optional<Constant> compute(BinaryFn fn, DType dtype, T a
   }
   if constexpr (isInteger) {
     switch (fn) {
-    case BinaryFn::k_rem:
-      return make(dtype, scalar::rem(a, b));
     case BinaryFn::k_floordiv:
       return make(dtype, scalar::floorDiv(a, b));
     case BinaryFn::k_floormod:

@@ -177,10 +177,12 @@ def Tile_BinaryOp : TileOp<"binary", [Pure, OneType<["a", "b", "result"]>]> {
   let description = [{
     result[c] = fn(a[c], b[c]). Floats of 8 and 16 bits compute in f32 and round once to nearest even. Integers wrap
     modulo 2^bits; div and rem truncate toward zero (x / 0 = 0, x rem 0 = x, min / -1 = min), floordiv and floormod
-    round down; a = (a fn b) * b + (a mod b) for both pairs. floats: add, sub, mul, div, max, min, maxnum, minnum, pow;
-    integers and index: all but maxnum, minnum and pow. max and min propagate NaN (and -0 < +0); maxnum and
+    round down; a = (a fn b) * b + (a mod b) for both pairs. rem of floats is exact, with a's
+    sign (fmod). max and min propagate NaN (and -0 < +0); maxnum and
     minnum return the other operand. shl, shr: a shift outside [0, bits) gives 0, or the sign for shr of a negative
     signed value; shr is arithmetic on signed types. bitand, bitor, bitxor: integers and i1. max and min on i1: or, and.
+    Defined on numbers: add, sub, mul, div, rem, max, min, maxnum, minnum; on integers (index is one) alone: floordiv,
+    floormod, shl, shr and the bit functions; on floats alone: pow.
     Shape: `binary(a: [D0..], b: [D0..]) -> [D0..]`.
     - C1 (binary_c1): a and b have one element type. C2 (binary_c2): and one shape. C3 (binary_c3): fn is defined on it.
 
@@ -332,6 +334,7 @@ def Tile_ReduceOp : TileOp<"reduce", [Pure]> {
     argmin give the first position (element type index); NaN counts as the largest (smallest). any, all: i1. sum and
     prod of floats of 8 and 16 bits accumulate in f32 and round once; the order of additions is not specified, but
     fixed for one configuration.
+    any and all are defined on i1, the others on numbers.
     Shape: `reduce(x: [D0..], axis) -> [D0.., 1, ..]`.
     - C1 (reduce_c1): 0 <= axis < rank. C2 (reduce_c2): kind is defined on the element type. C3 (reduce_c3): the result
       has x's shape with length 1 on the axis, and its element type (index for argmax and argmin).

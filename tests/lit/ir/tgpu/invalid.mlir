@@ -184,6 +184,22 @@ func.func @copy_c1(%x: tensor<64xf32>, %b: !tgpu.buffer<[32], f32>) {
 
 // -----
 
+func.func @buffer_view_c1(%b: !tgpu.buffer<[64], f32>) {
+  // expected-error @+1 {{the buffer is f32 [64], the view is f32 [8, 4] [buffer_view_c1]}}
+  %v = tgpu.buffer_view %b : !tgpu.buffer<[64], f32> -> !tgpu.buffer<[8, 4], f32>
+  return
+}
+
+// -----
+
+func.func @buffer_view_c2(%b: !tgpu.buffer<[1, 64], bf16, [8, 64, 1]>) {
+  // expected-error @+1 {{a swizzled buffer has no row-major order [buffer_view_c2]; use a buffer without swizzle}}
+  %v = tgpu.buffer_view %b : !tgpu.buffer<[1, 64], bf16, [8, 64, 1]> -> !tgpu.buffer<[8, 8], bf16>
+  return
+}
+
+// -----
+
 func.func @copy_out_c1(%b: !tgpu.buffer<[64], bf16>) {
   // expected-error @+1 {{the tile is f32 [64], the buffer is bf16 [64] [copy_out_c1]}}
   %x = tgpu.copy_out %b : !tgpu.buffer<[64], bf16> -> tensor<64xf32>

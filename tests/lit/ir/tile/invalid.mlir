@@ -282,16 +282,16 @@ func.func @binary_c2(%a: tensor<8xf32>, %b: tensor<4xf32>) {
 // -----
 
 func.func @binary_c3(%a: tensor<8xf32>) {
-  // expected-error @+1 {{bitand is defined on integers and bool, a is f32 [8] [binary_c3]; cast it first: cast<i32>(a) and b}}
+  // expected-error @+1 {{bitand is defined on integers and bool, a is f32 [8] [binary_c3]; cast it first: cast<i32>(a), and b likewise}}
   %y = tile.binary bitand %a, %a : tensor<8xf32>
   return
 }
 
 // -----
 
-func.func @binary_c3_maxnum(%a: i32) {
-  // expected-error @+1 {{maxnum is defined on floating-point types, a is i32 [binary_c3]; use max}}
-  %y = tile.binary maxnum %a, %a : i32
+func.func @binary_c3_bool(%a: i1) {
+  // expected-error @+1 {{add is defined on numbers, a is bool [binary_c3]; cast it first: cast<i32>(a), and b likewise}}
+  %y = tile.binary add %a, %a : i1
   return
 }
 
