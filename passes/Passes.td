@@ -72,7 +72,14 @@ def InsertBarriersPass : SectilePass<"sectile-insert-barriers", "InsertBarriers"
 def CheckResourcesPass : SectilePass<"sectile-check-resources", "CheckResources"> {
   let summary = "Target limits as errors at the user's line";
   let description = [{
-    Before: placed memory. After: unchanged; fails with both numbers if shared memory or threads pass the target's limits.
+    Before: placed memory. After: unchanged; fails with both numbers if shared memory, threads or registers pass the target's limits.
+  }];
+}
+
+def SimplifyPass : SectilePass<"sectile-simplify", "Simplify"> {
+  let summary = "Folds, dead code, loop-carried values that do not change";
+  let description = [{
+    Before: anything. After: the same meaning in ops of the same dialects.
   }];
 }
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file CheckResources: target limits as errors at the user's line.
+///
+/// Before: placed memory. After: unchanged; fails with both numbers if shared memory, threads or registers pass the
+/// target's limits.
+
+#include "passes/Passes.h"
+#include "passes/Support.h"
+
+namespace sectile::passes {
+#define GEN_PASS_DEF_CHECKRESOURCESPASS
+#include "passes/Passes.h.inc"
+} // namespace sectile::passes
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+using namespace sectile::passes;
+
+namespace {
+
+/// A tile larger than this multiple of the register file of a thread is refused: it would only spill, and its code
+/// would be unrolled without measure.
+constexpr int64_t spillFactor = 8;
+
+struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResources> {
+  void runOnOperation() override {
+    func::FuncOp func = getOperation();
+    auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
+    auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
+    const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
+    if (!launch || !target) {
+      func.emitError() << "has no launch geometry or no known target [check_resources_c4]; run sectile-select-mma first";
+      return signalPassFailure();
+    }
+    if (failed(checkThreads(func, launch, *target)) || failed(checkShared(func, launch, *target)) ||
+        failed(checkRegisters(func, launch, *target)))
+      signalPassFailure();
+  }
+
+  LogicalResult checkThreads(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
+    int64_t threads = launch.getWarps() * target.warpSize;
+    if (threads <= target.threadsPerBlock)
+      return success();
+    return func.emitError() << "needs " << threads << " threads per block, " << target.arch << " allows "
+                            << target.threadsPerBlock << " [check_resources_c2]; use fewer warps";
+  }
+
+  LogicalResult checkShared(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
+    if (launch.getSharedBytes() <= target.sharedBytesPerBlock)
+      return success();
+    // The largest buffer is the line to change.
+    tgpu::BufferAllocOp largest;
+    func.walk([&](tgpu::BufferAllocOp alloc) {
+      if (!largest || alloc.getType().bytes() > largest.getType().bytes())
+        largest = alloc;
+    });
+    Location loc = largest ? largest.getLoc() : func.getLoc();
+    return mlir::emitError(loc) << "needs " << launch.getSharedBytes() << " bytes of shared memory, " << target.arch
+                                << " allows " << target.sharedBytesPerBlock
+                                << " [check_resources_c1]; pick smaller tiles";
+  }
+
+  LogicalResult checkRegisters(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
+    LayoutCache layouts(&getContext());
+    int64_t most = spillFactor * target.registersPerThread;
+    auto result = func.walk([&](Operation *op) {
+      for (Value v : op->getResults()) {
+        auto tile = dyn_cast<RankedTensorType>(v.getType());
+        if (!tile || !tile.getEncoding())
+          continue;
+        int64_t bytes = int64_t(byteSize(*dtypeOfType(tile.getElementType())));
+        int64_t registers = int64_t(layouts.of(v).numRegs()) * std::max<int64_t>(bytes, 4) / 4;
+        if (registers <= most)
+          continue;
+        mlir::emitError(op->getLoc())
+            << "needs " << registers << " registers in each of " << launch.getWarps() * target.warpSize
+            << " threads for one tile " << describe(tile) << ", " << target.arch << " has " << target.registersPerThread
+            << " per thread [check_resources_c3]; pick smaller tiles or more warps";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+};
+
+} // namespace

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/IndexFacts.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+
+namespace sectile::passes {
+
+namespace {
+
+/// Dims and grid offsets fit in device memory's address space.
+constexpr unsigned addressBits = 48;
+
+int64_t divisorOf(int64_t value) {
+  if (value == 0)
+    return IndexFacts::maxDivisor;
+  return std::min(IndexFacts::maxDivisor, value & -value);
+}
+unsigned bitsOf(int64_t value) {
+  if (value < 0)
+    value = -(value + 1);
+  return 64 - llvm::countl_zero(uint64_t(value));
+}
+IndexFact factOf(int64_t value) {
+  return {divisorOf(value), value >= 0, std::min(63u, bitsOf(value) + (value < 0 ? 1 : 0))};
+}
+/// Both may happen.
+IndexFact join(IndexFact a, IndexFact b) {
+  return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative, std::max(a.bits, b.bits)};
+}
+int64_t argumentEntry(Value tensor, StringRef name, int64_t axis) {
+  auto arg = dyn_cast<BlockArgument>(tensor);
+  if (!arg)
+    return 1;
+  auto func = dyn_cast_or_null<func::FuncOp>(arg.getOwner()->getParentOp());
+  if (!func)
+    return 1;
+  auto entries = func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), name);
+  if (!entries || axis >= entries.size())
+    return 1;
+  return std::max<int64_t>(1, entries[axis]);
+}
+
+} // namespace
+
+Value rootAlongAxis(Value tensor, int64_t axis) {
+  while (auto slice = tensor.getDefiningOp<SliceOp>()) {
+    if (slice.getAxis() == uint64_t(axis))
+      break;
+    tensor = slice.getX();
+  }
+  return tensor;
+}
+
+Value rootTensor(Value tensor) {
+  while (auto slice = tensor.getDefiningOp<SliceOp>())
+    tensor = slice.getX();
+  return tensor;
+}
+
+std::optional<int64_t> IndexFacts::constant(Value v) {
+  Attribute attr;
+  if (!matchPattern(v, m_Constant(&attr)))
+    return std::nullopt;
+  if (auto splat = dyn_cast<SplatElementsAttr>(attr))
+    attr = splat.getSplatValue<Attribute>();
+  if (auto integer = dyn_cast<IntegerAttr>(attr))
+    return integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue()) : std::nullopt;
+  return std::nullopt;
+}
+
+int64_t IndexFacts::dimDivisor(Value tensor, int64_t axis) {
+  tensor = rootAlongAxis(tensor, axis);
+  if (auto slice = tensor.getDefiningOp<SliceOp>())
+    // The length is hi - lo where both are clamped to [0, dim], or 0.
+    return std::min({divisor(slice.getLo()), divisor(slice.getHi()), dimDivisor(slice.getX(), axis)});
+  return argumentEntry(tensor, dimDivAttr, axis);
+}
+
+IndexFact IndexFacts::of(Value v) {
+  if (auto it = known.find(v); it != known.end())
+    return it->second;
+  if (auto it = assumed.find(v); it != assumed.end())
+    return it->second;
+  IndexFact fact = compute(v);
+  known[v] = fact;
+  return fact;
+}
+
+/// A loop-carried value: assume what holds at the start, weaken until the loop keeps it.
+IndexFact IndexFacts::ofCarried(Value carried, Value init, Value yielded) {
+  IndexFact fact = of(init);
+  while (true) {
+    assumed[carried] = fact;
+    IndexFact next = join(fact, of(yielded));
+    // Sizes may creep up forever: one growth gives them up.
+    if (next.bits > fact.bits) {
+      next.bits = 63;
+    }
+    bool stable = next.divisor == fact.divisor && next.nonNegative == fact.nonNegative && next.bits == fact.bits;
+    assumed.erase(carried);
+    if (stable)
+      return fact;
+    known.clear(); // may rest on the assumption
+    fact = next;
+  }
+}
+
+IndexFact IndexFacts::ofBinary(BinaryOp op) {
+  IndexFact a = of(op.getA()), b = of(op.getB());
+  auto c = constant(op.getB());
+  IndexFact none;
+  switch (op.getFn()) {
+  case BinaryFn::k_add: {
+    unsigned bits = std::max(a.bits, b.bits) + 1;
+    return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative && bits < 63, std::min(bits, 63u)};
+  }
+  case BinaryFn::k_sub:
+    return {std::min(a.divisor, b.divisor), false, std::min(std::max(a.bits, b.bits) + 1, 63u)};
+  case BinaryFn::k_mul: {
+    unsigned bits = a.bits + b.bits;
+    return {std::min(maxDivisor, a.divisor * b.divisor), a.nonNegative && b.nonNegative && bits < 63,
+            std::min(bits, 63u)};
+  }
+  case BinaryFn::k_max:
+    return {std::min(a.divisor, b.divisor), a.nonNegative || b.nonNegative, std::max(a.bits, b.bits)};
+  case BinaryFn::k_min:
+    return join(a, b);
+  case BinaryFn::k_div:
+  case BinaryFn::k_floordiv:
+    if (c && *c > 0 && divisorOf(*c) == *c)
+      return {std::max<int64_t>(1, a.divisor / *c), a.nonNegative, a.bits};
+    return {1, a.nonNegative && b.nonNegative, a.bits};
+  case BinaryFn::k_rem:
+    return {std::min(a.divisor, b.divisor), a.nonNegative, a.bits};
+  case BinaryFn::k_floormod:
+    return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative, std::max(a.bits, b.bits)};
+  case BinaryFn::k_bitand:
+    return {std::max(a.divisor, b.divisor), a.nonNegative || b.nonNegative,
+            a.nonNegative && b.nonNegative ? std::min(a.bits, b.bits) : 63u};
+  case BinaryFn::k_shl:
+    if (c && *c >= 0 && *c < 30)
+      return {std::min(maxDivisor, a.divisor << *c), a.nonNegative && a.bits + *c < 63,
+              unsigned(std::min<int64_t>(a.bits + *c, 63))};
+    return none;
+  case BinaryFn::k_shr:
+    return {1, a.nonNegative, a.bits};
+  default:
+    return none;
+  }
+}
+
+IndexFact IndexFacts::compute(Value v) {
+  if (auto c = constant(v))
+    return factOf(*c);
+  if (auto arg = dyn_cast<BlockArgument>(v)) {
+    if (auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp())) {
+      if (v == loop.getInductionVar()) {
+        IndexFact lo = of(loop.getLowerBound()), hi = of(loop.getUpperBound()), step = of(loop.getStep());
+        // lo <= v < hi, steps are positive.
+        return {std::min(lo.divisor, step.divisor), lo.nonNegative, std::max(lo.bits, hi.bits)};
+      }
+      if (isa<IndexType>(v.getType())) {
+        unsigned i = arg.getArgNumber() - 1;
+        return ofCarried(v, loop.getInitArgs()[i], loop.getYieldedValues()[i]);
+      }
+    }
+    return {};
+  }
+  Operation *op = v.getDefiningOp();
+  return llvm::TypeSwitch<Operation *, IndexFact>(op)
+      .Case([&](GridOp grid) -> IndexFact {
+        int64_t size = grid.getSizes()[cast<OpResult>(v).getResultNumber()];
+        return {divisorOf(size), true, addressBits};
+      })
+      .Case([&](DimOp dim) -> IndexFact { return {dimDivisor(dim.getX(), dim.getAxis()), true, addressBits}; })
+      .Case([&](BinaryOp binary) { return ofBinary(binary); })
+      .Case([&](UnaryOp unary) -> IndexFact {
+        IndexFact x = of(unary.getX());
+        if (unary.getFn() == UnaryFn::k_neg)
+          return {x.divisor, false, x.bits};
+        if (unary.getFn() == UnaryFn::k_abs)
+          return {x.divisor, x.bits < 63, x.bits};
+        return {};
+      })
+      .Case([&](SelectOp select) { return join(of(select.getA()), of(select.getB())); })
+      .Case([&](SplatOp splat) { return of(splat.getX()); })
+      .Case([&](BroadcastOp broadcast) { return of(broadcast.getX()); })
+      .Case([&](ReshapeOp reshape) { return of(reshape.getX()); })
+      .Case([&](PermuteOp permute) { return of(permute.getX()); })
+      .Case([&](tgpu::ConvertLayoutOp convert) { return of(convert.getX()); })
+      .Case([&](CastOp castOp) -> IndexFact {
+        Type from = elementOf(castOp.getX().getType());
+        if (auto integer = dyn_cast<IntegerType>(from)) {
+          bool isUnsigned = integer.isUnsigned() || integer.getWidth() == 1;
+          return {1, isUnsigned && integer.getWidth() < 64, std::min(63u, integer.getWidth())};
+        }
+        return {};
+      })
+      .Case([&](IotaOp iota) -> IndexFact {
+        int64_t length = shapeOf(iota.getType())[iota.getAxis()];
+        return {length == 1 ? maxDivisor : 1, true, bitsOf(length)};
+      })
+      .Case([&](scf::ForOp loop) -> IndexFact {
+        unsigned i = cast<OpResult>(v).getResultNumber();
+        return join(of(loop.getInitArgs()[i]), of(loop.getYieldedValues()[i]));
+      })
+      .Case([&](scf::IfOp branch) -> IndexFact {
+        unsigned i = cast<OpResult>(v).getResultNumber();
+        return join(of(branch.thenYield().getOperand(i)), of(branch.elseYield().getOperand(i)));
+      })
+      .Default([](Operation *) { return IndexFact(); });
+}
+
+bool IndexFacts::endsInside(Value tensor, int64_t axis, Value offset, int64_t length) {
+  Value root = rootAlongAxis(tensor, axis);
+  auto sameAxis = [&](Value other, int64_t otherAxis) {
+    return otherAxis == axis && rootAlongAxis(other, axis) == root;
+  };
+  // offset = number * step and offset < dim: the last multiple of step below dim is dim - step if step divides dim.
+  auto fits = [&](int64_t step) { return length <= step && (step == 1 || dimDivisor(tensor, axis) % step == 0); };
+  if (auto grid = offset.getDefiningOp<GridOp>()) {
+    int64_t d = cast<OpResult>(offset).getResultNumber();
+    return sameAxis(grid.getX(), d) && fits(grid.getSizes()[d]);
+  }
+  if (auto arg = dyn_cast<BlockArgument>(offset)) {
+    auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
+    if (!loop || offset != loop.getInductionVar())
+      return false;
+    auto dim = loop.getUpperBound().getDefiningOp<DimOp>();
+    auto step = constant(loop.getStep());
+    if (!dim || !step || *step < 1 || !sameAxis(dim.getX(), dim.getAxis()))
+      return false;
+    if (*step == 1)
+      return length == 1;
+    auto lower = constant(loop.getLowerBound());
+    return lower && *lower % *step == 0 && fits(*step);
+  }
+  return false;
+}
+
+} // namespace sectile::passes

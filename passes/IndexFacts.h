@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file What is known of index values at compile time: divisors, signs, sizes. Used to prove that an access lies
+/// inside its tensor and that neighbouring elements can be moved together.
+#pragma once
+
+#include "ir/TgpuDialect.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace sectile::passes {
+
+/// Facts of one index scalar, or of every lane of an index tile.
+struct IndexFact {
+  int64_t divisor = 1;    ///< a power of two that divides the value, at most maxDivisor
+  bool nonNegative = false;
+  unsigned bits = 63;     ///< |value| < 2^bits; 63: nothing known
+};
+
+/// Facts from constants, `tile.grid`, `tile.dim` (argument attribute `tile.dim_div`), loops and arithmetic. Results
+/// are remembered: make a new object after values have been erased.
+class IndexFacts {
+public:
+  static constexpr int64_t maxDivisor = int64_t(1) << 30;
+
+  IndexFact of(mlir::Value v);
+  int64_t divisor(mlir::Value v) { return of(v).divisor; }
+  bool nonNegative(mlir::Value v) { return of(v).nonNegative; }
+  /// The value itself, if it is constant.
+  static std::optional<int64_t> constant(mlir::Value v);
+
+  /// Divisor of the length of an axis of a tensor view.
+  int64_t dimDivisor(mlir::Value tensor, int64_t axis);
+  /// True if offset + length <= dim(tensor, axis) on every program and iteration.
+  bool endsInside(mlir::Value tensor, int64_t axis, mlir::Value offset, int64_t length);
+
+private:
+  IndexFact compute(mlir::Value v);
+  IndexFact ofBinary(sectile::tileir::BinaryOp op);
+  IndexFact ofCarried(mlir::Value carried, mlir::Value init, mlir::Value yielded);
+
+  llvm::DenseMap<mlir::Value, IndexFact> known;
+  llvm::DenseMap<mlir::Value, IndexFact> assumed; ///< carried values whose loop is being looked at
+};
+
+/// The tensor that `tensor` is a view of, if only other axes than `axis` were cut on the way.
+mlir::Value rootAlongAxis(mlir::Value tensor, int64_t axis);
+/// The kernel argument behind a view.
+mlir::Value rootTensor(mlir::Value tensor);
+
+} // namespace sectile::passes

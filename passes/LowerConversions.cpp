@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file LowerConversions: conversions that move data between threads go through shared buffers.
+///
+/// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc, copy,
+/// copy_out, with a swizzle of least bank conflicts for the two layouts. Neighbouring conversions first write all their
+/// buffers, then read them: one barrier serves them all.
+
+#include "passes/Passes.h"
+#include "passes/Support.h"
+
+#include <array>
+#include <bit>
+
+namespace sectile::passes {
+#define GEN_PASS_DEF_LOWERCONVERSIONSPASS
+#include "passes/Passes.h.inc"
+} // namespace sectile::passes
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+using namespace sectile::passes;
+
+namespace {
+
+struct Swizzle {
+  int64_t chunk = 0, span = 0, shift = 1; ///< chunk 0: none
+};
+
+constexpr int bankBytes = 4, banks = 32, widestAccess = 16;
+
+/// One side of a buffer: the accesses of the first register of every lane of the first warp. The layout is linear, so
+/// the others meet the same conflicts.
+class Side {
+public:
+  Side(const Layout &layout, ArrayRef<int64_t> shape, int64_t elementBytes, bool writes)
+      : last(shape.back()), elementBytes(elementBytes), registers(layout.numRegs()) {
+    int rank = int(shape.size());
+    run = std::min<int64_t>(layout.contiguousRun(rank - 1), std::max<int64_t>(1, widestAccess / elementBytes));
+    run = std::min(run, last & -last);
+    uint32_t copies = writes ? layout.freeLanes() : 0;
+    for (int lane = 0; lane < warpSize; ++lane) {
+      if (lane & copies)
+        continue;
+      Coords c = layout.coords(0, lane, 0);
+      int64_t row = 0;
+      for (int d = 0; d + 1 < rank; ++d)
+        row = row * shape[d] + c[d];
+      places.push_back({row, c[rank - 1]});
+    }
+  }
+
+  /// Cycles of shared memory for all registers of a warp.
+  int64_t cost(Swizzle s) const {
+    int64_t width = s.chunk ? std::min(run, s.chunk) : run;
+    int64_t bytes = width * elementBytes;
+    size_t together = size_t(std::clamp<int64_t>(banks * bankBytes / bytes, 1, warpSize));
+    int64_t cycles = 0;
+    for (size_t first = 0; first < places.size(); first += together) {
+      // Different words of one bank follow each other.
+      std::array<SmallVector<int64_t, 4>, banks> words;
+      for (size_t i = first; i < std::min(first + together, places.size()); ++i) {
+        auto [row, column] = places[i];
+        if (s.chunk)
+          column = ((column / s.chunk) ^ ((row / s.shift) % (s.span / s.chunk))) * s.chunk + column % s.chunk;
+        int64_t byte = (row * last + column) * elementBytes;
+        for (int64_t word = byte / bankBytes; word <= (byte + bytes - 1) / bankBytes; ++word) {
+          auto &bank = words[word % banks];
+          if (!llvm::is_contained(bank, word))
+            bank.push_back(word);
+        }
+      }
+      size_t longest = 1;
+      for (auto &bank : words)
+        longest = std::max(longest, bank.size());
+      cycles += int64_t(longest);
+    }
+    return cycles * std::max<int64_t>(1, registers / width);
+  }
+
+private:
+  int64_t last, elementBytes, registers;
+  int64_t run;
+  SmallVector<std::pair<int64_t, int64_t>, warpSize> places; ///< row and column per lane
+};
+
+/// The swizzle of least cycles; none if nothing beats plain rows.
+Swizzle bestSwizzle(const Layout &src, const Layout &dst, ArrayRef<int64_t> shape, int64_t elementBytes) {
+  Side writer(src, shape, elementBytes, true), reader(dst, shape, elementBytes, false);
+  Swizzle best;
+  int64_t least = writer.cost(best) + reader.cost(best);
+  int64_t row = shape.back() & -shape.back();
+  for (int64_t chunk = std::max<int64_t>(1, widestAccess / elementBytes); chunk >= 1; chunk /= 2)
+    for (int64_t span = 2 * chunk; span <= std::min<int64_t>(row, banks * bankBytes / elementBytes); span *= 2)
+      for (int64_t shift = 1; shift <= 8; shift *= 2) {
+        Swizzle s{chunk, span, shift};
+        int64_t cycles = writer.cost(s) + reader.cost(s);
+        if (cycles < least) {
+          least = cycles;
+          best = s;
+        }
+      }
+  return best;
+}
+
+class Lowering {
+public:
+  explicit Lowering(func::FuncOp func) : func(func), layouts(func.getContext()) {}
+
+  void run() {
+    SmallVector<tgpu::ConvertLayoutOp> group;
+    func.walk([&](Block *block) {
+      for (Operation &op : llvm::make_early_inc_range(*block)) {
+        auto convert = dyn_cast<tgpu::ConvertLayoutOp>(op);
+        if (convert && llvm::none_of(group, [&](auto earlier) { return earlier.getResult() == convert.getX(); })) {
+          group.push_back(convert);
+          continue;
+        }
+        lower(group);
+        if (convert)
+          group.push_back(convert);
+      }
+      lower(group);
+    });
+  }
+
+private:
+  void lower(SmallVectorImpl<tgpu::ConvertLayoutOp> &group) {
+    if (group.empty())
+      return;
+    OpBuilder b(group.front());
+    SmallVector<std::pair<tgpu::ConvertLayoutOp, Value>> buffers;
+    for (tgpu::ConvertLayoutOp op : group) {
+      const Layout &src = layouts.of(op.getX()), &dst = layouts.of(op.getResult());
+      ConversionKind kind = conversionKind(src, dst);
+      if (kind == ConversionKind::Same) {
+        op.getResult().replaceAllUsesWith(op.getX());
+        op.erase();
+        continue;
+      }
+      if (kind == ConversionKind::RenameRegisters)
+        continue;
+      ArrayRef<int64_t> shape = shapeOf(op.getType());
+      Type element = elementOf(op.getType());
+      Swizzle s = bestSwizzle(src, dst, shape, int64_t(byteSize(*dtypeOfType(element))));
+      SmallVector<int64_t, 3> swizzle;
+      if (s.chunk)
+        swizzle = {s.chunk, s.span, s.shift};
+      auto type = tgpu::BufferType::get(b.getContext(), shape, element, swizzle);
+      Value buffer = tgpu::BufferAllocOp::create(b, op.getLoc(), type, IntegerAttr());
+      tgpu::CopyOp::create(b, op.getLoc(), op.getX(), buffer);
+      buffers.push_back({op, buffer});
+    }
+    for (auto [op, buffer] : buffers) {
+      b.setInsertionPoint(op);
+      Value result = tgpu::CopyOutOp::create(b, op.getLoc(), op.getType(), buffer);
+      op.getResult().replaceAllUsesWith(result);
+      op.erase();
+    }
+    group.clear();
+  }
+
+  func::FuncOp func;
+  LayoutCache layouts;
+};
+
+struct LowerConversions : sectile::passes::impl::LowerConversionsPassBase<LowerConversions> {
+  void runOnOperation() override { Lowering(getOperation()).run(); }
+};
+
+} // namespace

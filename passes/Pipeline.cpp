@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Pipeline.h"
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace sectile::passes {
+
+namespace {
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+} // namespace
+
+void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
+  OpPassManager &pm = module.nest<func::FuncOp>();
+  auto clean = [&](bool folds) {
+    if (folds) {
+      pm.addPass(createLoopInvariantCodeMotionPass());
+      pm.addPass(createSimplifyPass());
+    }
+    pm.addPass(createCSEPass());
+  };
+  SelectMmaPassOptions select;
+  select.arch = options.arch;
+  select.warps = options.schedule.warps;
+
+  clean(true);                               // fewer values to reason about
+  pm.addPass(createResolveTailsPass());      // while tiles are still values: existence is a property of the program
+  clean(true);                               // bounds of several accesses are often one value
+  pm.addPass(createSelectMmaPass(select));   // the number of warps and the atoms decide the layouts
+  pm.addPass(createAssignLayoutsPass());     // once all tiles, masks included, are there
+  clean(false);                              // values made anew per user that got one layout; folding is over
+  pm.addPass(createLowerTileToTgpuPass());   // needs layouts: which warps share an axis; makes conversions
+  clean(false);                              // equal conversions
+  pm.addPass(createLowerConversionsPass());  // all conversions are there now
+  pm.addPass(createPlaceMemoryPass());       // all buffers are there now
+  pm.addPass(createInsertBarriersPass());    // needs offsets: buffers may share bytes
+  pm.addPass(createCheckResourcesPass());    // the last word on memory and threads
+}
+
+void registerAll() {
+  registerSectilePasses();
+  PassPipelineRegistration<>("sectile-lower", "From tile to final tgpu, for sm_90a with default choices",
+                             [](OpPassManager &pm) { buildPipeline(pm, {}); });
+}
+
+} // namespace sectile::passes

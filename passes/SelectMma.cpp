@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file SelectMma: choose an MMA table row per tile.mma, or none.
+///
+/// Before: any tile.mma. After: each carries `tgpu.atom` when a row of the target fits types and shape; the others become
+/// scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
+
+#include "passes/Passes.h"
+#include "passes/Support.h"
+
+#include <bit>
+
+namespace sectile::passes {
+#define GEN_PASS_DEF_SELECTMMAPASS
+#include "passes/Passes.h.inc"
+} // namespace sectile::passes
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+using namespace sectile::passes;
+
+namespace {
+
+/// A product and the row it could use; the row is null if none fits.
+struct Product {
+  MmaOp op;
+  const MmaRow *row;
+  int m, n, k;
+};
+
+/// f16 sums are kept in f32 and rounded once at the end of the product.
+void widenF16(MmaOp op) {
+  if (!elementOf(op.getType()).isF16())
+    return;
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Type wide = withElement(op.getType(), b.getF32Type()), narrow = op.getType();
+  Value acc = CastOp::create(b, loc, wide, op.getAcc());
+  op.getAccMutable().assign(acc);
+  op.getResult().setType(cast<RankedTensorType>(wide));
+  b.setInsertionPointAfter(op);
+  auto rounded = CastOp::create(b, loc, narrow, op.getResult());
+  op.getResult().replaceAllUsesExcept(rounded, rounded);
+}
+
+Product findRow(MmaOp op, const Target &target) {
+  ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
+  Product p{op, nullptr, int(a[0]), int(b[1]), int(a[1])};
+  auto dtype = [](Value v) { return *dtypeOfType(elementOf(v.getType())); };
+  p.row = selectMma(target, {dtype(op.getA()), dtype(op.getB()), dtype(op.getAcc()), p.m, p.n, p.k,
+                             op.getPolicy() == MmaPolicy::k_tf32});
+  return p;
+}
+
+/// Warps by the work of one program. Products: enough accumulators per thread to feed the tensor cores. Others: about
+/// 8 elements per thread up to 4 warps, then 32.
+int warpsByRule(func::FuncOp func, ArrayRef<Product> products, const Target &target) {
+  int most = target.threadsPerBlock / target.warpSize;
+  if (!products.empty()) {
+    int64_t largest = 0;
+    for (const Product &p : products)
+      largest = std::max(largest, int64_t(p.m) * p.n);
+    int warps = largest >= 128 * 128 ? 8 : 4;
+    // Atoms bound how far a product can be split.
+    auto splits = [&](const Product &p) { return !p.row || warpGrid(*p.row, p.m, p.n, p.k, warps); };
+    while (warps > 1 && !llvm::all_of(products, splits))
+      warps /= 2;
+    return std::min(warps, most);
+  }
+  int64_t largest = 1;
+  func.walk([&](Operation *op) {
+    for (Type t : op->getResultTypes())
+      if (auto tile = dyn_cast<RankedTensorType>(t))
+        largest = std::max(largest, tile.getNumElements());
+  });
+  auto blocks = [&](int64_t perWarp) { return std::bit_ceil(uint64_t((largest + perWarp - 1) / perWarp)); };
+  uint64_t warps = std::min<uint64_t>(blocks(256), 4);
+  warps = std::max(warps, std::min<uint64_t>(blocks(1024), 16));
+  return int(std::min<uint64_t>(warps, most));
+}
+
+struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
+  using SelectMmaPassBase::SelectMmaPassBase;
+
+  void runOnOperation() override {
+    func::FuncOp func = getOperation();
+    const Target *target = findTarget(arch.getValue());
+    if (!target) {
+      func.emitError() << "'" << arch.getValue() << "' is no known target [select_mma_c1]; use one such as sm_90a";
+      return signalPassFailure();
+    }
+    SmallVector<Product> products;
+    func.walk([&](MmaOp op) {
+      widenF16(op);
+      products.push_back(findRow(op, *target));
+    });
+    int64_t count = warps.getValue();
+    if (count == 0)
+      count = warpsByRule(func, products, *target);
+    int64_t most = target->threadsPerBlock / target->warpSize;
+    if (count < 1 || count > most || !std::has_single_bit(uint64_t(count))) {
+      func.emitError() << count << " warps per block, " << target->arch << " runs powers of two from 1 to " << most
+                       << " [select_mma_c2]; choose one of them, or 0 for the default";
+      return signalPassFailure();
+    }
+    for (Product &p : products)
+      if (p.row && warpGrid(*p.row, p.m, p.n, p.k, int(count)))
+        p.op->setAttr(atomAttr, tgpu::AtomAttr::get(&getContext(), p.row->name));
+    func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(&getContext(), count, 0));
+    func->setAttr(tgpu::targetAttr, StringAttr::get(&getContext(), target->arch));
+  }
+};
+
+} // namespace

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Which bytes of shared memory an op touches.
+#pragma once
+
+#include "ir/TgpuDialect.h"
+
+namespace sectile::passes {
+
+/// Behind views, the allocation of a buffer.
+inline tgpu::BufferAllocOp allocOf(mlir::Value buffer) {
+  while (auto view = buffer.getDefiningOp<tgpu::BufferViewOp>())
+    buffer = view.getBuffer();
+  return buffer.getDefiningOp<tgpu::BufferAllocOp>();
+}
+
+/// Calls `f(buffer, writes)` for each buffer that `op` reads or writes.
+template <class F> void forEachBuffer(mlir::Operation *op, F &&f) {
+  if (auto copy = llvm::dyn_cast<tgpu::CopyOp>(op))
+    f(copy.getBuffer(), true);
+  else if (auto copyOut = llvm::dyn_cast<tgpu::CopyOutOp>(op))
+    f(copyOut.getBuffer(), false);
+  else if (auto mma = llvm::dyn_cast<tgpu::MmaFmaOp>(op)) {
+    f(mma.getA(), false);
+    f(mma.getB(), false);
+  }
+}
+
+} // namespace sectile::passes
