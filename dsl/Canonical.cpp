@@ -53,8 +53,10 @@ public:
     visited.clear();
     std::size_t next = 0;
     for (auto [i, anchor] : llvm::enumerate(anchors)) {
+      for (Operation *need : sources(anchor))
+        visit(need);
       for (; next < readers.size() && readers[next].second <= i; ++next)
-        visit(readers[next].first);
+        visit(readers[next].first); // read here, used behind a later anchor
       visit(anchor);
     }
 

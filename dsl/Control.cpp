@@ -95,8 +95,7 @@ void Trace::closeLoop(std::uint32_t loop) {
     v = replaced(v);
   block.eraseArguments(1, oldArguments - 1);
 
-  OpBuilder end = OpBuilder::atBlockEnd(&block);
-  scf::YieldOp::create(end, at(info.where), carried.yields);
+  end<scf::YieldOp>(&block, info.where, carried.yields);
   OperationState state(at(info.where), scf::ForOp::getOperationName());
   state.addOperands({info.lo, info.hi, info.step});
   state.addOperands(carried.inits);
@@ -154,7 +153,7 @@ static Value indexOperand(Trace &t, const TileAt &x, const char *what) {
   Value v = t.read(x.cell, "range", x.loc);
   if (!v.getType().isIndex())
     t.fail(x.loc, "range", std::string(what) + " is " + detail::tileText(v) + ", not a scalar of dtype index",
-           "range_index", "convert it with cast<index>(x)");
+           "range_index", "convert it with cast<Index>(x)");
   return v;
 }
 
@@ -291,14 +290,12 @@ void Trace::closeBranch(std::uint32_t branch, Frame *otherwise) {
   OperationState state(at(info.where), scf::IfOp::getOperationName());
   state.addOperands(info.condition);
   state.addTypes(carried.types);
-  OpBuilder thenEnd = OpBuilder::atBlockEnd(then.block);
-  scf::YieldOp::create(thenEnd, at(info.where), carried.inits);
+  end<scf::YieldOp>(then.block, info.where, carried.inits);
   state.addRegion()->push_back(then.owned.release());
   Region *elseRegion = state.addRegion();
   if (otherwise || !carried.ids.empty()) {
     Block *block = otherwise ? otherwise->owned.release() : new Block();
-    OpBuilder elseEnd = OpBuilder::atBlockEnd(block);
-    scf::YieldOp::create(elseEnd, at(info.where), carried.yields);
+    end<scf::YieldOp>(block, info.where, carried.yields);
     elseRegion->push_back(block);
   }
   info.op = builder().create(state);
@@ -464,9 +461,8 @@ void Trace::closeWhile() {
   body.block->eraseArguments(0, oldAfter);
 
   Location loc = at(test.where);
-  OpBuilder testEnd = OpBuilder::atBlockEnd(test.block), bodyEnd = OpBuilder::atBlockEnd(body.block);
-  scf::ConditionOp::create(testEnd, loc, replaced(test.condition), passedValues);
-  scf::YieldOp::create(bodyEnd, loc, carried.yields);
+  end<scf::ConditionOp>(test.block, test.where, replaced(test.condition), passedValues);
+  end<scf::YieldOp>(body.block, test.where, carried.yields);
   OperationState state(loc, scf::WhileOp::getOperationName());
   state.addOperands(carried.inits);
   state.addTypes(carried.types);

@@ -42,7 +42,7 @@ static Value indexOperand(Trace &t, const TileAt &x, const char *op, int axis, b
   Value v = t.read(x.cell, op, x.loc);
   if (!tileir::elementOf(v.getType()).isIndex())
     t.fail(x.loc, op, "the offset along axis " + std::to_string(axis) + " is " + tileText(v) + ", not of dtype index",
-           "offset_index", "convert it with cast<index>(x)");
+           "offset_index", "convert it with cast<Index>(x)");
   if (scalar && v.getType() != type)
     t.fail(x.loc, op, "the offset along axis " + std::to_string(axis) + " is " + tileText(v) + ", not a scalar",
            "offset_index", "use at(...) for coordinates lane by lane");

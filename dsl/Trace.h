@@ -147,6 +147,11 @@ public:
   mlir::func::FuncOp function;
 
 private:
+  /// Ends a block, which may be in no region yet, with this terminator.
+  template <class Op, class... A> void end(mlir::Block *block, Position loc, A &&...args) {
+    build.setInsertionPointToEnd(block);
+    Op::create(build, at(loc), std::forward<A>(args)...);
+  }
   struct Cell {
     mlir::Type type;  ///< null until the first value
     std::uint32_t frameId = 0, depth = 0;

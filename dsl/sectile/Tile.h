@@ -15,6 +15,10 @@ namespace sectile {
 class Tile;
 class TileAt;
 
+/// The dtype of offsets, dims and counters, in user code: `cast<Index>(x)`. (The C library has a function `index`, with
+/// which `using namespace sectile` would make that name ambiguous.)
+using Index = index;
+
 /// A host value that is part of a kernel's key: in the kernel's parameter list it is a compile-time number, and
 /// another value compiles another variant.
 template <Element T> struct Const {
