@@ -27,7 +27,7 @@ template <class T> T valueOf(uint64_t bits) {
   T value;
   if constexpr (std::same_as<T, bool>)
     return bits != 0;
-  std::memcpy(&value, &bits, sizeof(T));
+  std::memcpy(static_cast<void *>(&value), &bits, sizeof(T));
   return value;
 }
 
