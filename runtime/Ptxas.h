@@ -29,7 +29,7 @@ struct PtxasResult {
 class SECTILE_API Ptxas {
 public:
   /// Looks at SECTILE_PTXAS, then PATH, CUDA_HOME/bin, /usr/local/cuda/bin, and the directory that this build
-  /// was configured with (SECTILE_DEPS_DIR). nullopt when there is none or SECTILE_PTXAS=none. UserError
+  /// was configured with (SECTILE_DEPS_DIR/ptxas/bin). nullopt when there is none or SECTILE_PTXAS=none. UserError
   /// [bad_ptxas] when SECTILE_PTXAS names something that does not run as ptxas.
   static std::optional<Ptxas> find(std::source_location loc = std::source_location::current());
 

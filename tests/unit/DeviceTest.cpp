@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/Driver.h"
+#include "runtime/DeviceImpl.h"
 #include "runtime/Env.h"
 #include "tests/support/FakeCuda.h"
 #include "tests/support/InChild.h"
@@ -319,6 +319,29 @@ TEST_CASE("Stream: own, wrapped, and on another GPU", "[runtime][stream]") {
                           })
                 .said,
             "a CUDA stream cannot be a stream of the interpreter [stream_device]"));
+}
+
+TEST_CASE("RecentLaunches: what finished goes, what came later or on another stream stays",
+          "[runtime][stream]") {
+  auto stream = [](std::uintptr_t n) { return reinterpret_cast<runtime::CuStream>(n); };
+  detail::RecentLaunches recent;
+  CHECK(recent.text() == "");
+  recent.add("a", stream(16));
+  recent.add("b", stream(32));
+  const std::uint64_t waited = recent.count();
+  recent.add("c", stream(16));
+  CHECK(recent.text() == "a, b, c");
+  recent.finished(stream(16), waited);
+  CHECK(recent.text() == "b, c");
+  for (int i = 0; i < 6; ++i)
+    recent.add("d", stream(16));
+  CHECK(recent.text() == "b, c, d, d, d, d, d, d");
+  recent.add("e", stream(16));
+  CHECK(recent.text() == "c, d, d, d, d, d, d, e");
+  recent.finished(stream(32), recent.count());
+  CHECK(recent.text() == "c, d, d, d, d, d, d, e");
+  recent.finished(stream(16), recent.count());
+  CHECK(recent.text() == "");
 }
 
 TEST_CASE("Stream: a fault is the user's error, with the CUDA text", "[runtime][stream]") {

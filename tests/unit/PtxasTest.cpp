@@ -222,6 +222,14 @@ TEST_CASE("Ptxas: a host that ignores SIGCHLD or blocks signals", "[runtime][ptx
           sigfillset(&all);
           sigprocmask(SIG_BLOCK, &all, nullptr);
         }) == "ok ");
+  // The assembler itself starts with no signal blocked: it can be ended.
+  fakePtxas(dir, "kill -TERM $$; printf x > $6");
+  CHECK(has(run([] {
+              sigset_t all;
+              sigfillset(&all);
+              sigprocmask(SIG_BLOCK, &all, nullptr);
+            }),
+            "was killed by signal 15"));
   fakePtxas(dir, "echo 'ptxas error   : no' ; printf x > $6; exit 1");
   CHECK(has(run([] { signal(SIGCHLD, SIG_IGN); }), "ptxas error   : no"));
 }
