@@ -8,7 +8,7 @@ namespace sectile::codegen {
 
 EmitContext::EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func, int warps)
     : mod(module), target(target), func(func), warps(warps), ctx(module.getContext()),
-      b(module.getContext(), llvm::InstSimplifyFolder(module.getDataLayout())) {}
+      b(module.getContext()) {}
 
 mlir::LogicalResult EmitContext::bug(mlir::Operation *op, const llvm::Twine &what) {
   return op->emitError() << "code generation: " << what << " (a fault of the compiler, not of the kernel)";

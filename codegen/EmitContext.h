@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/Analysis/InstSimplifyFolder.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
@@ -27,7 +26,8 @@
 namespace sectile::codegen {
 
 using Regs = llvm::SmallVector<llvm::Value *, 8>;
-using Builder = llvm::IRBuilder<llvm::InstSimplifyFolder>;
+/// Folds constants only: folding by analysis would read phis that are not complete yet.
+using Builder = llvm::IRBuilder<>;
 
 /// What is known of a tensor view. Divisors are powers of two.
 struct ViewFacts {

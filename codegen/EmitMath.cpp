@@ -222,6 +222,8 @@ llvm::Value *EmitContext::floatRemainder(llvm::Value *x, llvm::Value *y) {
                                        b.CreateFCmpOLE(absY, infinity));
     llvm::Value *divides = b.CreateAnd(defined, b.CreateFCmpOGE(absX, absY));
 
+    llvm::Value *whole = b.CreateSelect(defined, args[0], llvm::ConstantFP::getQNaN(type)); // |x| < |y|: x itself
+
     llvm::BasicBlock *entry = b.GetInsertBlock(), *first = newBlock("divide"), *loop = newBlock("step"),
                      *scale = newBlock("scale"), *done = newBlock("done");
     b.CreateCondBr(divides, first, done);
@@ -259,7 +261,7 @@ llvm::Value *EmitContext::floatRemainder(llvm::Value *x, llvm::Value *y) {
 
     b.SetInsertPoint(done);
     llvm::PHINode *result = b.CreatePHI(type, 2);
-    result->addIncoming(b.CreateSelect(defined, args[0], llvm::ConstantFP::getQNaN(type)), entry);
+    result->addIncoming(whole, entry);
     result->addIncoming(divided, scale);
     return static_cast<llvm::Value *>(result);
   });
