@@ -111,6 +111,8 @@ const Driver *Driver::tryGet(std::string *why) noexcept {
 }
 
 const Driver &Driver::get(std::source_location loc) {
+  if (const Driver *driver = ifOpen()) // every launch passes here
+    return *driver;
   std::string why;
   if (const Driver *driver = tryGet(&why))
     return *driver;
@@ -162,8 +164,10 @@ ContextScope::ContextScope(const Driver &driver, CuContext context) : driver(dri
   CuContext current = nullptr;
   if (driver.call.ctxGetCurrent(&current) == cuSuccess && current == context)
     return;
-  driver.check(driver.call.ctxPushCurrent(context), "cuCtxPushCurrent");
-  pushed = true;
+  CuResult result = driver.call.ctxPushCurrent(context);
+  pushed = result == cuSuccess;
+  if (!isStickyFault(result)) // else the call that this scope is for meets the fault too, and names it
+    driver.check(result, "cuCtxPushCurrent");
 }
 
 ContextScope::~ContextScope() {
@@ -173,7 +177,9 @@ ContextScope::~ContextScope() {
 }
 
 RelaxedCaptureScope::RelaxedCaptureScope(const Driver &driver) : driver(driver), mode(cuCaptureModeRelaxed) {
-  driver.check(driver.call.threadExchangeCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
+  CuResult result = driver.call.threadExchangeCaptureMode(&mode);
+  if (!isStickyFault(result))
+    driver.check(result, "cuThreadExchangeStreamCaptureMode");
 }
 
 RelaxedCaptureScope::~RelaxedCaptureScope() { driver.call.threadExchangeCaptureMode(&mode); }

@@ -66,7 +66,7 @@ enum : int {
   cuFuncMaxDynamicSharedBytes = 8
 };
 /// CUpointer_attribute
-enum : int { cuPtrMemoryType = 2, cuPtrDeviceOrdinal = 9 };
+enum : int { cuPtrMemoryType = 2, cuPtrIsManaged = 8, cuPtrDeviceOrdinal = 9 };
 /// CUmemorytype; 0 means an address that the driver does not know.
 enum : unsigned { cuMemoryUnknown = 0, cuMemoryHost = 1, cuMemoryDevice = 2 };
 /// CUjit_option

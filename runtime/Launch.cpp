@@ -187,11 +187,12 @@ void checkPointers(std::span<const KernelArg> args, std::atomic<std::uint64_t> &
     }
     if (!hasElements(a)) // nothing was seen of this argument: its next use is its first
       continue;
-    unsigned type = cuMemoryUnknown;
+    unsigned type = cuMemoryUnknown,
+             managed = 0; // managed is a bool of the driver's: its low byte is written
     int ordinal = -1;
-    std::array<int, 2> attributes = {cuPtrMemoryType, cuPtrDeviceOrdinal};
-    std::array<void *, 2> values = {&type, &ordinal};
-    CuResult result = driver.call.pointerGetAttributes(2, attributes.data(), values.data(),
+    std::array<int, 3> attributes = {cuPtrMemoryType, cuPtrIsManaged, cuPtrDeviceOrdinal};
+    std::array<void *, 3> values = {&type, &managed, &ordinal};
+    CuResult result = driver.call.pointerGetAttributes(attributes.size(), attributes.data(), values.data(),
                                                        reinterpret_cast<CuDevicePtr>(a.data));
     if (isStickyFault(result))
       d.fail(result, "cuPointerGetAttributes", "launch", site.loc);
@@ -202,7 +203,7 @@ void checkPointers(std::span<const KernelArg> args, std::atomic<std::uint64_t> &
                       "the launch is on GPU {}",
                       i, dimsText(a), a.data, d.ordinal),
           "host_pointer", "copy the elements into a Buffer of the device, or pin the host memory");
-    if (type == cuMemoryDevice && ordinal >= 0 && ordinal != d.ordinal)
+    if (type == cuMemoryDevice && !managed && ordinal >= 0 && ordinal != d.ordinal)
       refuse(site,
              fmt::format("argument {} is in the memory of GPU {} and the launch is on GPU {}", i, ordinal,
                          d.ordinal),

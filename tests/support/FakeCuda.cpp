@@ -231,6 +231,8 @@ FAKE(cuPointerGetAttributes, unsigned count, int *attributes, void **values, std
   for (unsigned i = 0; i < count; ++i)
     if (attributes[i] == 2)
       *static_cast<unsigned *>(values[i]) = known ? 2 : 0;
+    else if (attributes[i] == 8)
+      *static_cast<unsigned char *>(values[i]) = known && number("FAKECUDA_MANAGED", 0);
     else if (attributes[i] == 9)
       *static_cast<int *>(values[i]) = known ? std::prev(at)->second.device : -2;
     else

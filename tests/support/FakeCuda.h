@@ -11,6 +11,7 @@
 ///                      cuModuleLoadDataEx of an image that starts with the byte 0x7f, or with another
 ///   FAKECUDA_FREE      bytes of free memory (1 << 30); cuMemAlloc beyond it is out of memory
 ///   FAKECUDA_CAPTURE   1: every stream is capturing
+///   FAKECUDA_MANAGED   1: all memory is managed
 ///   FAKECUDA_THREADS   most threads per block of every function (1024)
 #pragma once
 

@@ -422,6 +422,38 @@ TEST_CASE("Launch: memory of another GPU", "[runtime][launch]") {
   }
 }
 
+TEST_CASE("Launch: managed memory is at home on every GPU", "[runtime][launch]") {
+  CHECK(withFake({{"FAKECUDA_DEVICES", "2"}, {"FAKECUDA_MANAGED", "1"}}, [] {
+          Buffer<float> b(Device::gpu(0), 4, 8);
+          auto m = module(info2d());
+          return thrown([&] { launch(*m, std::vector{view(b)}, Device::gpu(1).stream()); });
+        }) == "nothing thrown");
+}
+
+TEST_CASE("Launch: a device that is lost says so at whatever call comes next", "[runtime][launch]") {
+  CHECK(has(withFake({},
+                     [] {
+                       Device d = Device::gpu(0);
+                       Buffer<float> b(d, 4, 8);
+                       auto m = module(info2d(), "culprit");
+                       launch(*m, std::vector{view(b)}, d.stream());
+                       const char *all =
+                           "cuCtxPushCurrent=700,cuLaunchKernel=700,cuMemAlloc=700,cuStreamSynchronize=700,"
+                           "cuMemcpyDtoHAsync=700,cuStreamCreate=700";
+                       setenv("FAKECUDA_FAIL", all, 1);
+                       std::string said;
+                       for (const std::string &one :
+                            {thrown([&] { launch(*m, std::vector{view(b)}, d.stream()); }),
+                             thrown([&] { b.toHost(); }), thrown([&] { d.stream().synchronize(); }),
+                             thrown([&] { Buffer<float>(d, 1); }), thrown([&] { Stream other(d); })})
+                         said += one.find("culprit") != one.npos && one.find("[device_fault]") != one.npos
+                                     ? "1"
+                                     : "0" + one;
+                       return said;
+                     }),
+            "11111"));
+}
+
 TEST_CASE("Launch: a fault names the kernels that were under way", "[runtime][launch]") {
   CHECK(has(withFake({},
                      [] {
