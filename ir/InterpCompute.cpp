@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Steps that compute: elementwise functions, folds, matrix products. Lanes that do not exist are computed along
-/// where nothing reads them; every function is total.
+/// \file Steps that compute: elementwise functions, folds, matrix products. Lanes that do not exist are
+/// computed along where nothing reads them; every function is total.
 #include "ir/InterpImpl.h"
 
 namespace sectile::tileir::interp {
@@ -28,8 +28,8 @@ void stepSelect(const Step &s, Frame &f) {
   joinExistence(s.in, s.out[0], f);
 }
 
-/// reduce; in: x; ints: axis, outer, length, inner. The folded axis exists afterwards and no mask is left; the other axes
-/// keep their extents.
+/// reduce; in: x; ints: axis, outer, length, inner. The folded axis exists afterwards and no mask is left;
+/// the other axes keep their extents.
 void stepReduce(const Step &s, Frame &f) {
   int x = s.in[0], r = s.out[0];
   std::size_t axis = std::size_t(s.ints[0]);
@@ -44,8 +44,8 @@ void stepReduce(const Step &s, Frame &f) {
     }
 }
 
-/// mma; widen, widenRight: operands to the accumulating type (null: as they are); unary, narrow: acc to that type and
-/// the result back; in: a, b, acc; ints: byte offsets in the scratch of a, b, c.
+/// mma; widen, widenRight: operands to the accumulating type (null: as they are); unary, narrow: acc to that
+/// type and the result back; in: a, b, acc; ints: byte offsets in the scratch of a, b, c.
 void stepMma(const Step &s, Frame &f) {
   int a = s.in[0], b = s.in[1], acc = s.in[2], r = s.out[0];
   const Slot &slot = f.slot(r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Decoding. Buffers go to values by lifetime: a value holds its buffer from its op to the last op of its block
-/// that uses it (or contains a use), then another value of the same size may have it.
+/// \file Decoding. Buffers go to values by lifetime: a value holds its buffer from its op to the last op of
+/// its block that uses it (or contains a use), then another value of the same size may have it.
 #include "ir/InterpDecode.h"
 
 #include "ir/TgpuDialect.h"
@@ -31,9 +31,9 @@ private:
   Program &program;
   const Isa machine = hostIsa();
   llvm::DenseMap<Value, int> slots;
-  std::map<int64_t, std::vector<int>> freeBuffers;         ///< by bytes
-  std::map<Operation *, std::vector<int>> expiring;        ///< buffers whose last use an op is
-  llvm::DenseMap<Value, bool> constants;                   ///< values with a buffer of their own, made once
+  std::map<int64_t, std::vector<int>> freeBuffers;  ///< by bytes
+  std::map<Operation *, std::vector<int>> expiring; ///< buffers whose last use an op is
+  llvm::DenseMap<Value, bool> constants;            ///< values with a buffer of their own, made once
 
   int takeBuffer(int64_t bytes) {
     auto &list = freeBuffers[bytes];
@@ -202,9 +202,7 @@ private:
   }
 
   LogicalResult operation(Operation &op, Body &body);
-  LogicalResult unknown(Operation &op) {
-    return op.emitOpError() << "has no meaning to the interpreter";
-  }
+  LogicalResult unknown(Operation &op) { return op.emitOpError() << "has no meaning to the interpreter"; }
 
   // One family each; a null kernel is an op on a type it does not exist for.
   LogicalResult noSuchKernel(Operation &op) {
@@ -227,7 +225,8 @@ private:
   LogicalResult arith(Operation *op, Body &body);
 };
 
-// --- computing --------------------------------------------------------------------------------------------------
+// --- computing
+// --------------------------------------------------------------------------------------------------
 
 LogicalResult Decoder::unary(UnaryOp op, Body &body) {
   auto step = plainStep(op, stepUnary);
@@ -258,10 +257,18 @@ LogicalResult Decoder::compare(Operation *op, ComparePred pred, bool isUnsigned,
   DType dtype = dtypeOf(op->getOperand(0));
   if (isUnsigned)
     switch (byteSize(dtype)) {
-    case 1: dtype = DType::u8; break;
-    case 2: dtype = DType::u16; break;
-    case 4: dtype = DType::u32; break;
-    default: dtype = DType::u64; break;
+    case 1:
+      dtype = DType::u8;
+      break;
+    case 2:
+      dtype = DType::u16;
+      break;
+    case 4:
+      dtype = DType::u32;
+      break;
+    default:
+      dtype = DType::u64;
+      break;
     }
   step->binary = compareKernel(pred, dtype, machine);
   body.steps.push_back(std::move(*step));
@@ -332,7 +339,8 @@ LogicalResult Decoder::mma(MmaOp op, Body &body) {
   if (!fits)
     return noSuchKernel(*op);
   auto room = [](const Slot &slot) { return (slot.lanes * 4 + 63) / 64 * 64; };
-  int64_t forA = step->widen ? room(slotOf(op.getA())) : 0, forB = step->widenRight ? room(slotOf(op.getB())) : 0;
+  int64_t forA = step->widen ? room(slotOf(op.getA())) : 0,
+          forB = step->widenRight ? room(slotOf(op.getB())) : 0;
   int64_t forC = step->unary ? room(slotOf(op.getAcc())) : 0;
   step->ints = {0, forA, forA + forB};
   program.scratchBytes = std::max(program.scratchBytes, forA + forB + forC);
@@ -340,7 +348,8 @@ LogicalResult Decoder::mma(MmaOp op, Body &body) {
   return success();
 }
 
-// --- tiles ------------------------------------------------------------------------------------------------------
+// --- tiles
+// ------------------------------------------------------------------------------------------------------
 
 LogicalResult Decoder::shape(Operation *op, Body &body) {
   bool once = isa<IotaOp>(op) || (isa<SplatOp>(op) && constants.lookup(op->getOperand(0)));
@@ -366,7 +375,8 @@ LogicalResult Decoder::shape(Operation *op, Body &body) {
   return success();
 }
 
-// --- memory -----------------------------------------------------------------------------------------------------
+// --- memory
+// -----------------------------------------------------------------------------------------------------
 
 LogicalResult Decoder::memory(Operation *op, Body &body) {
   StepFn run = llvm::TypeSwitch<Operation *, StepFn>(op)
@@ -420,7 +430,8 @@ LogicalResult Decoder::grid(GridOp op, Body &body) {
   return success();
 }
 
-// --- control flow -----------------------------------------------------------------------------------------------
+// --- control flow
+// -----------------------------------------------------------------------------------------------
 
 LogicalResult Decoder::forLoop(scf::ForOp op, Body &body) {
   Step step;
@@ -507,7 +518,8 @@ LogicalResult Decoder::whileLoop(scf::WhileOp op, Body &body) {
   return success();
 }
 
-// --- arith, as far as it is total -------------------------------------------------------------------------------
+// --- arith, as far as it is total
+// -------------------------------------------------------------------------------
 
 LogicalResult Decoder::arith(Operation *op, Body &body) {
   namespace ar = mlir::arith;
@@ -524,7 +536,9 @@ LogicalResult Decoder::arith(Operation *op, Body &body) {
   bool truth = elementOf(op->getResult(0).getType()).isInteger(1);
   // On i1 these four differ from the truth values of `tile`.
   if (fn && truth && isa<ar::AddIOp, ar::SubIOp, ar::MaxSIOp, ar::MinSIOp>(op))
-    fn = isa<ar::MaxSIOp>(op) ? BinaryFn::k_bitand : isa<ar::MinSIOp>(op) ? BinaryFn::k_bitor : BinaryFn::k_bitxor;
+    fn = isa<ar::MaxSIOp>(op)   ? BinaryFn::k_bitand
+         : isa<ar::MinSIOp>(op) ? BinaryFn::k_bitor
+                                : BinaryFn::k_bitxor;
   if (fn)
     return binary(op, *fn, body);
   if (auto c = dyn_cast<ar::ConstantOp>(op))
@@ -540,22 +554,29 @@ LogicalResult Decoder::arith(Operation *op, Body &body) {
         p != ar::CmpIPredicate::ne)
       return unknown(*op);
     switch (p) {
-    case ar::CmpIPredicate::eq: return compare(op, ComparePred::k_eq, false, body);
-    case ar::CmpIPredicate::ne: return compare(op, ComparePred::k_ne, false, body);
+    case ar::CmpIPredicate::eq:
+      return compare(op, ComparePred::k_eq, false, body);
+    case ar::CmpIPredicate::ne:
+      return compare(op, ComparePred::k_ne, false, body);
     case ar::CmpIPredicate::slt:
-    case ar::CmpIPredicate::ult: return compare(op, ComparePred::k_lt, isUnsigned, body);
+    case ar::CmpIPredicate::ult:
+      return compare(op, ComparePred::k_lt, isUnsigned, body);
     case ar::CmpIPredicate::sle:
-    case ar::CmpIPredicate::ule: return compare(op, ComparePred::k_le, isUnsigned, body);
+    case ar::CmpIPredicate::ule:
+      return compare(op, ComparePred::k_le, isUnsigned, body);
     case ar::CmpIPredicate::sgt:
-    case ar::CmpIPredicate::ugt: return compare(op, ComparePred::k_gt, isUnsigned, body);
+    case ar::CmpIPredicate::ugt:
+      return compare(op, ComparePred::k_gt, isUnsigned, body);
     case ar::CmpIPredicate::sge:
-    case ar::CmpIPredicate::uge: return compare(op, ComparePred::k_ge, isUnsigned, body);
+    case ar::CmpIPredicate::uge:
+      return compare(op, ComparePred::k_ge, isUnsigned, body);
     }
   }
   return unknown(*op);
 }
 
-// --- all --------------------------------------------------------------------------------------------------------
+// --- all
+// --------------------------------------------------------------------------------------------------------
 
 LogicalResult Decoder::operation(Operation &op, Body &body) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)

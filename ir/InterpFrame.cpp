@@ -8,10 +8,13 @@
 
 namespace sectile::tileir::interp {
 
-// --- frame ------------------------------------------------------------------------------------------------------
+// --- frame
+// ------------------------------------------------------------------------------------------------------
 
 static constexpr std::int64_t bufferAlign = 64;
-static std::int64_t padded(std::int64_t bytes) { return (bytes + bufferAlign - 1) / bufferAlign * bufferAlign; }
+static std::int64_t padded(std::int64_t bytes) {
+  return (bytes + bufferAlign - 1) / bufferAlign * bufferAlign;
+}
 
 Frame::Frame(const Program &program) : program(program), values(program.slots.size()) {
   std::int64_t total = padded(program.scratchBytes) + bufferAlign;
@@ -50,7 +53,8 @@ bool Frame::wholeExtents(int s) {
   return true;
 }
 
-// --- existence of lanes -----------------------------------------------------------------------------------------
+// --- existence of lanes
+// -----------------------------------------------------------------------------------------
 
 void copyExistence(int from, int to, Frame &f) {
   const State &v = f.value(from);
@@ -116,7 +120,8 @@ void expandExistence(Frame &f, int s, std::uint8_t *out) {
     copyBox(1, slot.rank, n.data(), &one, none.data(), reinterpret_cast<char *>(out) + start, strides.data());
 }
 
-// --- boxes ------------------------------------------------------------------------------------------------------
+// --- boxes
+// ------------------------------------------------------------------------------------------------------
 
 Coords rowMajor(const Slot &slot, std::int64_t size) {
   Coords strides{};
@@ -127,7 +132,8 @@ Coords rowMajor(const Slot &slot, std::int64_t size) {
   return strides;
 }
 
-template <class T> static void copyRow(std::int64_t n, const char *src, std::int64_t ss, char *dst, std::int64_t ds) {
+template <class T>
+static void copyRow(std::int64_t n, const char *src, std::int64_t ss, char *dst, std::int64_t ds) {
   if (ds == sizeof(T) && ss == 0) {
     T v;
     std::memcpy(&v, src, sizeof(T));
@@ -139,21 +145,26 @@ template <class T> static void copyRow(std::int64_t n, const char *src, std::int
     std::memcpy(dst + i * ds, src + i * ss, sizeof(T));
 }
 
-static void copyRow(std::int64_t size, std::int64_t n, const char *src, std::int64_t ss, char *dst, std::int64_t ds) {
+static void copyRow(std::int64_t size, std::int64_t n, const char *src, std::int64_t ss, char *dst,
+                    std::int64_t ds) {
   if (ss == size && ds == size) {
     std::memcpy(dst, src, std::size_t(n * size));
     return;
   }
   switch (size) {
-  case 1: return copyRow<std::uint8_t>(n, src, ss, dst, ds);
-  case 2: return copyRow<std::uint16_t>(n, src, ss, dst, ds);
-  case 4: return copyRow<std::uint32_t>(n, src, ss, dst, ds);
-  default: return copyRow<std::uint64_t>(n, src, ss, dst, ds);
+  case 1:
+    return copyRow<std::uint8_t>(n, src, ss, dst, ds);
+  case 2:
+    return copyRow<std::uint16_t>(n, src, ss, dst, ds);
+  case 4:
+    return copyRow<std::uint32_t>(n, src, ss, dst, ds);
+  default:
+    return copyRow<std::uint64_t>(n, src, ss, dst, ds);
   }
 }
 
-void copyBox(std::int64_t size, int rank, const std::int64_t *n, const char *src, const std::int64_t *srcStride,
-             char *dst, const std::int64_t *dstStride) {
+void copyBox(std::int64_t size, int rank, const std::int64_t *n, const char *src,
+             const std::int64_t *srcStride, char *dst, const std::int64_t *dstStride) {
   // Axes of length 1 go, neighbours that form one run on both sides merge.
   Coords len{}, ss{}, ds{};
   int r = 0;
@@ -200,7 +211,8 @@ void fillLanes(char *dst, const char *element, std::int64_t size, std::int64_t l
   copyBox(size, 1, &lanes, element, &none, dst, &size);
 }
 
-// --- values handed on -------------------------------------------------------------------------------------------
+// --- values handed on
+// -------------------------------------------------------------------------------------------
 
 static void copyValue(int from, int to, Frame &f) {
   const Slot &slot = f.slot(from);
@@ -256,7 +268,8 @@ void runBody(const Body &body, Frame &f) {
   runTransfers(body, f);
 }
 
-// --- control flow -----------------------------------------------------------------------------------------------
+// --- control flow
+// -----------------------------------------------------------------------------------------------
 
 static std::int64_t readInt(Frame &f, int s) {
   return detail::visitDType(f.slot(s).dtype, [&]<class T>(std::type_identity<T>) {
@@ -269,8 +282,8 @@ static void writeInt(Frame &f, int s, std::int64_t v) {
   f.setComplete(s);
 }
 
-/// in: lower bound, upper bound, step; out: induction variable; ints: 0, or for unsigned bounds the bits of their type;
-/// bodies: initial values, then the loop. A step below 1 makes no trip.
+/// in: lower bound, upper bound, step; out: induction variable; ints: 0, or for unsigned bounds the bits of
+/// their type; bodies: initial values, then the loop. A step below 1 makes no trip.
 void stepFor(const Step &s, Frame &f) {
   std::int64_t lower = readInt(f, s.in[0]), upper = readInt(f, s.in[1]), step = readInt(f, s.in[2]);
   runTransfers(s.bodies[0], f);

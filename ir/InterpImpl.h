@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file A decoded kernel: typed steps over slots, one slot per SSA value. Needs no MLIR.
 ///
-/// A slot's lanes live in a buffer, row-major; buffers are shared by values whose lifetimes do not overlap, so lanes are
-/// reached through Frame::data. Lanes that do not exist hold whatever a step left there, always the same for the same
-/// input: zero after loads and gathers.
+/// A slot's lanes live in a buffer, row-major; buffers are shared by values whose lifetimes do not overlap,
+/// so lanes are reached through Frame::data. Lanes that do not exist hold whatever a step left there, always
+/// the same for the same input: zero after loads and gathers.
 #pragma once
 
 #include "ir/InterpKernels.h"
@@ -78,8 +78,8 @@ struct Program {
   std::vector<Slot> slots;
   std::vector<std::int64_t> bufferBytes;
   std::int64_t scratchBytes = 0;
-  std::vector<int> arguments;  ///< slot per kernel argument
-  std::vector<Step> once;      ///< constants: done once per launch
+  std::vector<int> arguments; ///< slot per kernel argument
+  std::vector<Step> once;     ///< constants: done once per launch
   std::vector<GridAxis> grid;
   Body main;
 };
@@ -120,14 +120,15 @@ void runTransfers(const Body &body, Frame &f);
 
 /// out[c] = 1 where lane c exists.
 void expandExistence(Frame &f, int slot, std::uint8_t *out);
-/// Existence of a result of equal shape: extents intersected, masks conjoined; a missing scalar takes all lanes away.
+/// Existence of a result of equal shape: extents intersected, masks conjoined; a missing scalar takes all
+/// lanes away.
 void joinExistence(const std::vector<int> &in, int out, Frame &f);
 /// Existence of `from` for `to`, of the same shape.
 void copyExistence(int from, int to, Frame &f);
 
 /// dst[i] = src[i] over a box of n[0] x .. lanes of `size` bytes; strides in bytes, 0 repeats.
-void copyBox(std::int64_t size, int rank, const std::int64_t *n, const char *src, const std::int64_t *srcStride,
-             char *dst, const std::int64_t *dstStride);
+void copyBox(std::int64_t size, int rank, const std::int64_t *n, const char *src,
+             const std::int64_t *srcStride, char *dst, const std::int64_t *dstStride);
 /// Byte strides of a row-major tile.
 Coords rowMajor(const Slot &slot, std::int64_t size);
 /// One element in every lane.

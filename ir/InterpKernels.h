@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Inner loops of the interpreter: contiguous typed lanes in, contiguous typed lanes out. Each loop exists for
-/// any x86-64 and for machines with AVX2, FMA and F16C; both give the same bits.
+/// \file Inner loops of the interpreter: contiguous typed lanes in, contiguous typed lanes out. Each loop
+/// exists for any x86-64 and for machines with AVX2, FMA and F16C; both give the same bits.
 ///
-/// Functions that are not correctly rounded by the hardware (exp, log, sin, pow, ..) on f32 are computed in double and
-/// rounded once; on f16, bf16 and fp8 they are computed as on f32 and rounded once more; on f64 they are those of the
-/// C++ library.
+/// Functions that are not correctly rounded by the hardware (exp, log, sin, pow, ..) on f32 are computed in
+/// double and rounded once; on f16, bf16 and fp8 they are computed as on f32 and rounded once more; on f64
+/// they are those of the C++ library.
 #pragma once
 
 #include <sectile/DType.h>
@@ -32,17 +32,18 @@ using UnaryKernel = void (*)(const void *x, void *r, std::int64_t n);
 using BinaryKernel = void (*)(const void *a, const void *b, void *r, std::int64_t n);
 /// r[i] = c[i] ? a[i] : b[i], i < n.
 using SelectKernel = void (*)(const bool *c, const void *a, const void *b, void *r, std::int64_t n);
-/// Folds the middle axis of x: [outer, length, inner] over lanes lo <= l < hi that `mask` (may be null) holds.
+/// Folds the middle axis of x: [outer, length, inner] over lanes lo <= l < hi that `mask` (may be null)
+/// holds.
 using ReduceKernel = void (*)(const void *x, const std::uint8_t *mask, void *r, std::int64_t outer,
                               std::int64_t length, std::int64_t lo, std::int64_t hi, std::int64_t inner);
 
-/// One matrix product on row-major operands: c[m, n] += sum over ascending k0 <= k < k1 of a[m, k] * b[k, n] for rows
-/// m0 <= m < m1, one fused multiply-add per step.
+/// One matrix product on row-major operands: c[m, n] += sum over ascending k0 <= k < k1 of a[m, k] * b[k, n]
+/// for rows m0 <= m < m1, one fused multiply-add per step.
 struct MmaCall {
-  const void *a;              ///< [M, K]
-  const void *b;              ///< [K, N]
-  void *c;                    ///< [M, N], read and written
-  const std::uint8_t *aMask;  ///< null: all lanes
+  const void *a;             ///< [M, K]
+  const void *b;             ///< [K, N]
+  void *c;                   ///< [M, N], read and written
+  const std::uint8_t *aMask; ///< null: all lanes
   const std::uint8_t *bMask;
   std::int64_t K, N, m0, m1, k0, k1;
 };
@@ -56,9 +57,9 @@ SelectKernel selectKernel(DType type, Isa isa);
 UnaryKernel castKernel(DType to, DType from, Isa isa);
 /// argmax and argmin give 64-bit positions.
 ///
-/// Order of float sums and products, fixed: inner == 1 keeps 16 partial results, lane l goes to number l mod 16 in
-/// ascending order, then number i takes number i + 8, i + 4, i + 2, i + 1; otherwise ascending lanes. f16, bf16 and fp8
-/// fold in f32 and round once.
+/// Order of float sums and products, fixed: inner == 1 keeps 16 partial results, lane l goes to number l mod
+/// 16 in ascending order, then number i takes number i + 8, i + 4, i + 2, i + 1; otherwise ascending lanes.
+/// f16, bf16 and fp8 fold in f32 and round once.
 ReduceKernel reduceKernel(ReduceKind kind, DType type, Isa isa);
 /// Operands of type f32, f64 or i32.
 MmaKernel mmaKernel(DType type, Isa isa);

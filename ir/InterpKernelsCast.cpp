@@ -16,7 +16,8 @@ Isa hostIsa() {
 
 void decodeF16Base(const f16 *x, float *r, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
-    // Exponent and fraction moved to their f32 places, rebiased by an exact multiplication that also normalises.
+    // Exponent and fraction moved to their f32 places, rebiased by an exact multiplication that also
+    // normalises.
     std::uint32_t bits = x[i].bits, magnitude = bits & 0x7fff, sign = (bits & 0x8000) << 16;
     float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     std::uint32_t special = magnitude > 0x7c00 ? 0x7fc00000 : 0x7f800000;
@@ -58,7 +59,8 @@ template <class To, class From> struct Cast {
   template <Isa isa> static SECTILE_INLINE void run(const void *a, void *r, std::int64_t n) {
     const From *x = static_cast<const From *>(a);
     To *out = static_cast<To *>(r);
-    constexpr bool viaFloat = detail::SmallFloat<From> || (detail::SmallFloat<To> && std::same_as<From, float>);
+    constexpr bool viaFloat =
+        detail::SmallFloat<From> || (detail::SmallFloat<To> && std::same_as<From, float>);
     if constexpr (std::same_as<To, From>) {
       std::memcpy(r, a, std::size_t(n) * sizeof(To));
     } else if constexpr (viaFloat) {
@@ -108,7 +110,7 @@ UnaryKernel castKernel(DType to, DType from, Isa isa) {
     return detail::visitDType(from, [&]<class From>(std::type_identity<From>) -> UnaryKernel {
       // Two builds where a vector instruction helps.
       constexpr bool simd = (sizeof(To) == 2 || sizeof(From) == 2 || sizeof(To) == 4 || sizeof(From) == 4) &&
-                            (detail::FloatElement<From> || detail::FloatElement<To>) && sizeof(To) != 1 &&
+                            (detail::FloatElement<From> || detail::FloatElement<To>)&&sizeof(To) != 1 &&
                             sizeof(From) != 1;
       if constexpr (simd)
         return pick<Cast<To, From>, UnaryKernel>(isa);
@@ -120,13 +122,20 @@ UnaryKernel castKernel(DType to, DType from, Isa isa) {
 
 UnaryKernel widenKernel(DType from, Isa isa) {
   switch (from) {
-  case DType::f16: return castKernel(DType::f32, DType::f16, isa);
-  case DType::bf16: return castKernel(DType::f32, DType::bf16, isa);
-  case DType::e4m3: return castKernel(DType::f32, DType::e4m3, isa);
-  case DType::e5m2: return castKernel(DType::f32, DType::e5m2, isa);
-  case DType::i8: return pick<WidenInt<std::int8_t>, UnaryKernel>(isa);
-  case DType::u8: return pick<WidenInt<std::uint8_t>, UnaryKernel>(isa);
-  default: return nullptr;
+  case DType::f16:
+    return castKernel(DType::f32, DType::f16, isa);
+  case DType::bf16:
+    return castKernel(DType::f32, DType::bf16, isa);
+  case DType::e4m3:
+    return castKernel(DType::f32, DType::e4m3, isa);
+  case DType::e5m2:
+    return castKernel(DType::f32, DType::e5m2, isa);
+  case DType::i8:
+    return pick<WidenInt<std::int8_t>, UnaryKernel>(isa);
+  case DType::u8:
+    return pick<WidenInt<std::uint8_t>, UnaryKernel>(isa);
+  default:
+    return nullptr;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Matrix products. Per output one fused multiply-add per k, k ascending: the bits do not depend on the machine.
+/// \file Matrix products. Per output one fused multiply-add per k, k ascending: the bits do not depend on the
+/// machine.
 #include "ir/InterpSimd.h"
 
 #include <immintrin.h>
@@ -64,7 +65,9 @@ template <> struct Vec<double> {
 template <> struct Vec<std::int32_t> {
   using V = __m256i;
   static constexpr int width = 8;
-  SECTILE_FMA_INLINE V load(const std::int32_t *p) { return _mm256_loadu_si256(reinterpret_cast<const V *>(p)); }
+  SECTILE_FMA_INLINE V load(const std::int32_t *p) {
+    return _mm256_loadu_si256(reinterpret_cast<const V *>(p));
+  }
   SECTILE_FMA_INLINE void store(std::int32_t *p, V v) { _mm256_storeu_si256(reinterpret_cast<V *>(p), v); }
   SECTILE_FMA_INLINE V all(std::int32_t v) { return _mm256_set1_epi32(v); }
   SECTILE_FMA_INLINE V step(V a, V b, V c) { return _mm256_add_epi32(_mm256_mullo_epi32(a, b), c); }
@@ -141,10 +144,14 @@ template <class T> MmaKernel build(Isa isa) {
 
 MmaKernel mmaKernel(DType type, Isa isa) {
   switch (type) {
-  case DType::f32: return build<float>(isa);
-  case DType::f64: return build<double>(isa);
-  case DType::i32: return build<std::int32_t>(isa);
-  default: return nullptr;
+  case DType::f32:
+    return build<float>(isa);
+  case DType::f64:
+    return build<double>(isa);
+  case DType::i32:
+    return build<std::int32_t>(isa);
+  default:
+    return nullptr;
   }
 }
 

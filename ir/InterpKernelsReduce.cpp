@@ -27,8 +27,8 @@ template <class T> constexpr T nanOr(T other) {
     return other;
 }
 
-// `neutral` changes no operand, not even the sign of zero; `empty` is the result without lanes. Types: f64, f32,
-// integers, and bytes of 0 and 1 for truth values.
+// `neutral` changes no operand, not even the sign of zero; `empty` is the result without lanes. Types: f64,
+// f32, integers, and bytes of 0 and 1 for truth values.
 struct Sum {
   static constexpr bool chooses = false;
   template <class T> static constexpr T neutral() { return T(-T(0)); }
@@ -103,7 +103,8 @@ template <class T, class Op> SECTILE_INLINE T finish(Folded<T> v) {
 }
 
 /// Up to blockLanes lanes as Folded<T>: in place, or decoded into `room`.
-template <Isa isa, class T> SECTILE_INLINE const Folded<T> *lanes(const T *x, Folded<T> *room, std::int64_t n) {
+template <Isa isa, class T>
+SECTILE_INLINE const Folded<T> *lanes(const T *x, Folded<T> *room, std::int64_t n) {
   if constexpr (detail::SmallFloat<T>) {
     decode<isa>(x, room, n);
     return room;
@@ -119,7 +120,8 @@ template <class Op, class T> struct Fold {
   using F = Folded<T>;
 
   template <Isa isa>
-  static SECTILE_INLINE void row(const T *x, const std::uint8_t *mask, T *r, std::int64_t lo, std::int64_t hi) {
+  static SECTILE_INLINE void row(const T *x, const std::uint8_t *mask, T *r, std::int64_t lo,
+                                 std::int64_t hi) {
     F part[parts];
     for (F &p : part)
       p = Op::template neutral<F>();
@@ -230,7 +232,9 @@ template <class Op> ReduceKernel fold(DType type, Isa isa) {
       return pick<Fold<Op, T>, ReduceKernel>(isa);
   });
 }
-template <class Op> ReduceKernel foldTruth(Isa isa) { return pick<Fold<Op, std::uint8_t>, ReduceKernel>(isa); }
+template <class Op> ReduceKernel foldTruth(Isa isa) {
+  return pick<Fold<Op, std::uint8_t>, ReduceKernel>(isa);
+}
 
 template <bool greatest> ReduceKernel position(DType type) {
   return detail::visitDType(type, [&]<class T>(std::type_identity<T>) -> ReduceKernel {
@@ -244,16 +248,26 @@ template <bool greatest> ReduceKernel position(DType type) {
 ReduceKernel reduceKernel(ReduceKind kind, DType type, Isa isa) {
   bool truth = type == DType::boolean;
   switch (kind) {
-  case ReduceKind::k_sum: return truth ? foldTruth<Any>(isa) : fold<Sum>(type, isa);
-  case ReduceKind::k_prod: return truth ? foldTruth<All>(isa) : fold<Prod>(type, isa);
-  case ReduceKind::k_max: return truth ? foldTruth<Any>(isa) : fold<Max>(type, isa);
-  case ReduceKind::k_min: return truth ? foldTruth<All>(isa) : fold<Min>(type, isa);
-  case ReduceKind::k_maxnum: return fold<MaxNum>(type, isa);
-  case ReduceKind::k_minnum: return fold<MinNum>(type, isa);
-  case ReduceKind::k_any: return truth ? foldTruth<Any>(isa) : nullptr;
-  case ReduceKind::k_all: return truth ? foldTruth<All>(isa) : nullptr;
-  case ReduceKind::k_argmax: return position<true>(type);
-  case ReduceKind::k_argmin: return position<false>(type);
+  case ReduceKind::k_sum:
+    return truth ? foldTruth<Any>(isa) : fold<Sum>(type, isa);
+  case ReduceKind::k_prod:
+    return truth ? foldTruth<All>(isa) : fold<Prod>(type, isa);
+  case ReduceKind::k_max:
+    return truth ? foldTruth<Any>(isa) : fold<Max>(type, isa);
+  case ReduceKind::k_min:
+    return truth ? foldTruth<All>(isa) : fold<Min>(type, isa);
+  case ReduceKind::k_maxnum:
+    return fold<MaxNum>(type, isa);
+  case ReduceKind::k_minnum:
+    return fold<MinNum>(type, isa);
+  case ReduceKind::k_any:
+    return truth ? foldTruth<Any>(isa) : nullptr;
+  case ReduceKind::k_all:
+    return truth ? foldTruth<All>(isa) : nullptr;
+  case ReduceKind::k_argmax:
+    return position<true>(type);
+  case ReduceKind::k_argmin:
+    return position<false>(type);
   }
   return nullptr;
 }

@@ -7,10 +7,10 @@ namespace sectile::tileir::interp {
 namespace {
 
 // `apply` on f32 and f64. The functions the hardware does not round correctly go through double.
-#define SECTILE_UNARY(NAME, SIMD, EXPR)                                                                                \
-  struct NAME {                                                                                                        \
-    static constexpr bool simd = SIMD;                                                                                 \
-    template <class T> static SECTILE_INLINE T apply(T x) { return T(EXPR); }                                          \
+#define SECTILE_UNARY(NAME, SIMD, EXPR)                                                                      \
+  struct NAME {                                                                                              \
+    static constexpr bool simd = SIMD;                                                                       \
+    template <class T> static SECTILE_INLINE T apply(T x) { return T(EXPR); }                                \
   };
 SECTILE_UNARY(Exp, false, std::exp(double(x)))
 SECTILE_UNARY(Exp2, false, std::exp2(double(x)))
@@ -132,26 +132,46 @@ template <bool nan> UnaryKernel classify(DType type, Isa isa) {
 
 UnaryKernel unaryKernel(UnaryFn fn, DType type, Isa isa) {
   switch (fn) {
-  case UnaryFn::k_neg: return forNumbers<Neg>(type, isa);
-  case UnaryFn::k_abs: return forNumbers<Abs>(type, isa);
-  case UnaryFn::k_exp: return forFloats<Exp>(type, isa);
-  case UnaryFn::k_exp2: return forFloats<Exp2>(type, isa);
-  case UnaryFn::k_log: return forFloats<Log>(type, isa);
-  case UnaryFn::k_log2: return forFloats<Log2>(type, isa);
-  case UnaryFn::k_sqrt: return forFloats<Sqrt>(type, isa);
-  case UnaryFn::k_rsqrt: return forFloats<Rsqrt>(type, isa);
-  case UnaryFn::k_sin: return forFloats<Sin>(type, isa);
-  case UnaryFn::k_cos: return forFloats<Cos>(type, isa);
-  case UnaryFn::k_tanh: return forFloats<Tanh>(type, isa);
-  case UnaryFn::k_erf: return forFloats<Erf>(type, isa);
-  case UnaryFn::k_sigmoid: return forFloats<Sigmoid>(type, isa);
-  case UnaryFn::k_floor: return forFloats<Floor>(type, isa);
-  case UnaryFn::k_ceil: return forFloats<Ceil>(type, isa);
-  case UnaryFn::k_round: return forFloats<Round>(type, isa);
-  case UnaryFn::k_trunc: return forFloats<Trunc>(type, isa);
-  case UnaryFn::k_bitnot: return bitnot(type, isa);
-  case UnaryFn::k_isnan: return classify<true>(type, isa);
-  case UnaryFn::k_isinf: return classify<false>(type, isa);
+  case UnaryFn::k_neg:
+    return forNumbers<Neg>(type, isa);
+  case UnaryFn::k_abs:
+    return forNumbers<Abs>(type, isa);
+  case UnaryFn::k_exp:
+    return forFloats<Exp>(type, isa);
+  case UnaryFn::k_exp2:
+    return forFloats<Exp2>(type, isa);
+  case UnaryFn::k_log:
+    return forFloats<Log>(type, isa);
+  case UnaryFn::k_log2:
+    return forFloats<Log2>(type, isa);
+  case UnaryFn::k_sqrt:
+    return forFloats<Sqrt>(type, isa);
+  case UnaryFn::k_rsqrt:
+    return forFloats<Rsqrt>(type, isa);
+  case UnaryFn::k_sin:
+    return forFloats<Sin>(type, isa);
+  case UnaryFn::k_cos:
+    return forFloats<Cos>(type, isa);
+  case UnaryFn::k_tanh:
+    return forFloats<Tanh>(type, isa);
+  case UnaryFn::k_erf:
+    return forFloats<Erf>(type, isa);
+  case UnaryFn::k_sigmoid:
+    return forFloats<Sigmoid>(type, isa);
+  case UnaryFn::k_floor:
+    return forFloats<Floor>(type, isa);
+  case UnaryFn::k_ceil:
+    return forFloats<Ceil>(type, isa);
+  case UnaryFn::k_round:
+    return forFloats<Round>(type, isa);
+  case UnaryFn::k_trunc:
+    return forFloats<Trunc>(type, isa);
+  case UnaryFn::k_bitnot:
+    return bitnot(type, isa);
+  case UnaryFn::k_isnan:
+    return classify<true>(type, isa);
+  case UnaryFn::k_isinf:
+    return classify<false>(type, isa);
   }
   return nullptr;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Steps that touch tensor views: the iteration space, slices, loads, stores, gathers.
 ///
-/// Memory outside a view is never touched. Where a `tgpu` op claims that it lies inside and it does not, reads give
-/// bytes of 0xff, so that a wrong proof shows in the result.
+/// Memory outside a view is never touched. Where a `tgpu` op claims that it lies inside and it does not,
+/// reads give bytes of 0xff, so that a wrong proof shows in the result.
 #include "ir/InterpImpl.h"
 
 namespace sectile::tileir::interp {
@@ -47,7 +47,8 @@ Box inside(const View &view, const Slot &tile, const Coords &offsets) {
 }
 
 /// Copies the box between the view and the row-major tile. @pre the box lies in the view
-void moveBox(const View &view, const Slot &tile, const Coords &offsets, const Box &box, char *lanes, bool toView) {
+void moveBox(const View &view, const Slot &tile, const Coords &offsets, const Box &box, char *lanes,
+             bool toView) {
   if (box.empty(tile.rank))
     return;
   std::int64_t size = sizeOf(tile);
@@ -112,8 +113,8 @@ Coords readOffsets(const Step &s, Frame &f, std::size_t first, int rank) {
   return offsets;
 }
 
-void storeBox(Frame &f, int value, const View &view, const Coords &offsets, const Box &box, const std::uint8_t *mask,
-              const std::uint8_t *mask2) {
+void storeBox(Frame &f, int value, const View &view, const Coords &offsets, const Box &box,
+              const std::uint8_t *mask, const std::uint8_t *mask2) {
   const Slot &tile = f.slot(value);
   if (!mask && !mask2)
     return moveBox(view, tile, offsets, box, f.data(value), true);
@@ -188,10 +189,11 @@ void stepStore(const Step &s, Frame &f) {
 
 namespace {
 
-/// Reads one element per lane. `reads(lane)` says whether the lane reads; where its coordinates fall outside the view
-/// `outside(lane, element)` is called instead.
+/// Reads one element per lane. `reads(lane)` says whether the lane reads; where its coordinates fall outside
+/// the view `outside(lane, element)` is called instead.
 template <class Reads, class Outside>
-void gatherLanes(Frame &f, const View &view, int rank, const int *indices, int r, Reads &&reads, Outside &&outside) {
+void gatherLanes(Frame &f, const View &view, int rank, const int *indices, int r, Reads &&reads,
+                 Outside &&outside) {
   const Slot &tile = f.slot(r);
   std::int64_t size = sizeOf(tile);
   const std::int64_t *coordinates[maxRank];
@@ -255,7 +257,8 @@ void stepGather(const Step &s, Frame &f) {
   std::memcpy(f.makeMask(r), mask.data(), mask.size());
 }
 
-/// The box that a bounded `tgpu` op names. ints: axes; the bounds are the operands from `first`: all lo, then all hi.
+/// The box that a bounded `tgpu` op names. ints: axes; the bounds are the operands from `first`: all lo, then
+/// all hi.
 static Box boundedBox(const Step &s, Frame &f, const Slot &tile, std::size_t first) {
   Box box = wholeBox(tile);
   std::size_t axes = s.ints.size();

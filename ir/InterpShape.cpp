@@ -16,7 +16,8 @@ void stepConstant(const Step &s, Frame &f) {
 /// ints: axis.
 void stepIota(const Step &s, Frame &f) {
   const Slot &slot = f.slot(s.out[0]);
-  std::int64_t axis = s.ints[0], inner = rowMajor(slot, 1)[std::size_t(axis)], length = slot.shape[std::size_t(axis)];
+  std::int64_t axis = s.ints[0], inner = rowMajor(slot, 1)[std::size_t(axis)],
+               length = slot.shape[std::size_t(axis)];
   std::int64_t *r = f.lanes<std::int64_t>(s.out[0]);
   for (std::int64_t i = 0; i < slot.lanes; ++i)
     r[i] = i / inner % length;
@@ -85,8 +86,8 @@ void stepPermute(const Step &s, Frame &f) {
     move(reinterpret_cast<const char *>(v.mask.data()), reinterpret_cast<char *>(f.makeMask(r)), 1);
 }
 
-/// in: x. Where only axes of length 1 come and go, axes keep their extents; a dropped axis whose one lane does not exist
-/// leaves nothing on any axis. Otherwise incomplete extents become a mask.
+/// in: x. Where only axes of length 1 come and go, axes keep their extents; a dropped axis whose one lane
+/// does not exist leaves nothing on any axis. Otherwise incomplete extents become a mask.
 void stepReshape(const Step &s, Frame &f) {
   int x = s.in[0], r = s.out[0];
   const Slot &from = f.slot(x), &to = f.slot(r);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file How one loop body becomes two builds, and the conversions between f32 and the small floats in blocks.
+/// \file How one loop body becomes two builds, and the conversions between f32 and the small floats in
+/// blocks.
 #pragma once
 
 #include "ir/InterpKernels.h"
@@ -14,7 +15,9 @@
 namespace sectile::tileir::interp {
 
 /// The two builds of Body::run, which must be SECTILE_INLINE and static.
-template <class Body, class... Args> SECTILE_V3 void runV3(Args... args) { Body::template run<Isa::v3>(args...); }
+template <class Body, class... Args> SECTILE_V3 void runV3(Args... args) {
+  Body::template run<Isa::v3>(args...);
+}
 template <class Body, class... Args> void runBase(Args... args) { Body::template run<Isa::base>(args...); }
 
 /// The build of Body for `isa` with the signature Kernel.
@@ -72,11 +75,13 @@ template <Isa isa, class T> SECTILE_INLINE void encode(const float *x, T *r, std
 
 /// The unsigned integer with the bits of T.
 template <class T>
-using BitsOf = std::conditional_t<
-    sizeof(T) == 8, std::uint64_t,
-    std::conditional_t<sizeof(T) == 4, std::uint32_t, std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+using BitsOf =
+    std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                       std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                                          std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
 
-/// detail::max and detail::min of f32 and f64 without a branch. Equal operands differ at most in the sign of zero.
+/// detail::max and detail::min of f32 and f64 without a branch. Equal operands differ at most in the sign of
+/// zero.
 template <class T> SECTILE_INLINE T maxFloat(T x, T y) {
   T equal = std::bit_cast<T>(BitsOf<T>(std::bit_cast<BitsOf<T>>(x) & std::bit_cast<BitsOf<T>>(y)));
   T r = x > y ? x : y;
