@@ -10,7 +10,11 @@ namespace sectile::tools {
 SECTILE_API int optMain(int argc, char **argv);
 
 /// `sectile-run`: runs a module given as text, or prints a stage of it; replays reproducers. Exit status 0, 1 for the
-/// user's mistakes, 3 for bugs of Sectile.
+/// user's mistakes, 2 for a wrong command line, 3 for bugs of Sectile.
 SECTILE_API int runMain(int argc, char **argv);
+
+/// `sectile`: run and emit modules, look after the kernel cache, say what this installation has (docs/cli.md). Exit
+/// statuses as for `sectile-run`.
+SECTILE_API int main(int argc, char **argv);
 
 } // namespace sectile::tools

@@ -5,6 +5,8 @@
 #include "dsl/Lower.h"
 #include "dsl/ToolArgs.h"
 #include "dsl/Tools.h"
+#include "dsl/ToolsCommon.h"
+#include "dsl/ToolsRun.h"
 #include "ir/Interp.h"
 #include "ir/TileDialect.h"
 #include "runtime/Launch.h"
@@ -21,17 +23,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iostream>
-
 namespace sectile::tools {
 namespace {
-
-struct RunOptions {
-  std::string file, device = "interpreter", emit, arch = "sm_90a", out;
-  int warps = 0;
-  std::vector<std::string> args;
-};
 
 std::string kernelName(mlir::ModuleOp module) {
   std::string found;
@@ -72,9 +65,11 @@ void matchArguments(mlir::func::FuncOp func, std::vector<ToolArg> &args) {
 }
 
 void printOutputs(const std::vector<ToolArg> &args) {
+  std::string text;
   for (size_t i = 0; i < args.size(); ++i)
     if (args[i].arg.isTensor() && !args[i].arg.readOnly)
-      std::cout << fmt::format("arg{} {}", i, describeData(args[i])) << "\n";
+      text += fmt::format("arg{} {}\n", i, describeData(args[i]));
+  printOut(text);
 }
 
 int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
@@ -91,16 +86,11 @@ int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
   if (text.empty())
     throw UserError({{}, lowering.kernel, "emit", "no ptxas was found to assemble a cubin", "emit_ptxas",
                      "install it, or name it in SECTILE_PTXAS, or emit ptx"});
-  if (options.out.empty()) {
-    std::cout << text;
-    return 0;
-  }
-  std::ofstream file(options.out, std::ios::binary);
-  file << text;
-  if (!file.flush())
-    throw UserError({{}, lowering.kernel, "emit", fmt::format("'{}' cannot be written", options.out), "emit_out",
-                     "name another file"});
-  return 0;
+  if (options.out.empty())
+    printOut(text);
+  else
+    writeFile(options.out, text);
+  return exitOk;
 }
 
 void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &options, std::vector<ToolArg> &args) {
@@ -130,7 +120,40 @@ void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &opt
       buffers[next++].copyTo(a.bytes);
 }
 
-int run(const RunOptions &options) {
+void addCommonOptions(CLI::App &app, RunOptions &options, const std::string &whatFor) {
+  app.add_option("file", options.file, "Module file, - for standard input")->required()->type_name("FILE");
+  app.add_option("--arch", options.arch, "Target" + whatFor)->check(CLI::IsMember(archNames()))->capture_default_str();
+  app.add_option("--warps", options.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
+  app.add_option("--out,-o", options.out, "File for the stage; default: standard output")->type_name("FILE");
+  app.add_option("--arg", options.args,
+                 "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, bytes:B) or DTYPE=V")
+      ->type_name("ARG")
+      ->allow_extra_args(false);
+}
+
+CLI::IsMember isStage() {
+  std::vector<std::string> names;
+  for (int i = 0; i <= static_cast<int>(Stage::cubin); ++i)
+    names.emplace_back(name(static_cast<Stage>(i)));
+  return CLI::IsMember(names);
+}
+
+} // namespace
+
+void addRunOptions(CLI::App &app, RunOptions &options) {
+  addCommonOptions(app, options, " of --emit");
+  app.add_option("--device", options.device, "Where to run")
+      ->check(CLI::IsMember({"interpreter", "gpu"}))
+      ->capture_default_str();
+  app.add_option("--emit", options.emit, "Print a stage instead of running")->check(isStage());
+}
+
+void addEmitOptions(CLI::App &app, RunOptions &options) {
+  addCommonOptions(app, options, "");
+  app.add_option("--stage", options.emit, "The stage to print")->required()->check(isStage());
+}
+
+int runFile(const RunOptions &options) {
   ContextLease context;
   llvm::SourceMgr sources;
   auto input = llvm::MemoryBuffer::getFileOrSTDIN(options.file);
@@ -144,7 +167,7 @@ int run(const RunOptions &options) {
     module = mlir::parseSourceFile<mlir::ModuleOp>(sources, context.get());
   }
   if (!module)
-    return 1;
+    return exitUserError;
   mlir::func::FuncOp func = kernelOf(*module);
   if (!func)
     throw UserError({{}, {}, "run", fmt::format("'{}' holds no function with tile.kernel", options.file), "run_kernel",
@@ -175,33 +198,15 @@ int run(const RunOptions &options) {
     program->run(passed);
   }
   printOutputs(args);
-  return 0;
+  return exitOk;
 }
-
-} // namespace
 
 int runMain(int argc, char **argv) {
   RunOptions options;
   CLI::App app{"Runs a kernel given as MLIR text, or prints one of its stages"};
-  app.add_option("file", options.file, "Module file, - for standard input")->required();
-  app.add_option("--device", options.device, "interpreter or gpu")->check(CLI::IsMember({"interpreter", "gpu"}));
-  app.add_option("--emit", options.emit, "Print a stage instead of running")
-      ->check(CLI::IsMember({"tile", "tgpu", "llvm", "ptx", "cubin"}));
-  app.add_option("--arch", options.arch, "Target of --emit, a row of the targets table");
-  app.add_option("--warps", options.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
-  app.add_option("--out,-o", options.out, "File for --emit");
-  app.add_option("--arg", options.args,
-                 "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, bytes:B) or DTYPE=V");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const UserError &e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return 1;
-  } catch (const InternalError &e) {
-    std::cerr << "internal error: " << e.what() << "\n";
-    return 3;
-  }
+  app.footer(exitStatusText);
+  addRunOptions(app, options);
+  return runTool(app, argc, argv, [&] { return runFile(options); });
 }
 
 } // namespace sectile::tools

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/ToolsCommon.h"
+
+#include <sectile/Error.h>
+#include <sectile/Targets.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <unistd.h>
+
+namespace sectile::tools {
+
+const char *const exitStatusText = "Exit status: 0 done; 1 a mistake in the input, a limit, or a file that cannot be read or written;\n"
+                                   "2 a command line that is not described here; 3 a bug of Sectile.";
+
+std::vector<std::string> archNames() {
+  std::vector<std::string> names;
+  for (const Target &target : targets())
+    names.emplace_back(target.arch);
+  return names;
+}
+
+/// Puts something at the three standard descriptors that are closed, so that no file opened later takes their place
+/// and receives what is meant for them. Using it fails, as using the closed descriptor would.
+static void holdStandardFiles() {
+  for (int fd = 0; fd < 3; ++fd)
+    if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)
+      if (int got = ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY); got > fd)
+        ::close(got);
+}
+
+void printOut(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return;
+  throw UserError({{}, {}, "output", fmt::format("standard output cannot be written: {}", std::strerror(errno)), "stdout",
+                   "send it to a file or a program that reads it"});
+}
+
+void writeFile(const std::string &path, std::string_view bytes) {
+  auto fail = [&] {
+    throw UserError({{}, {}, "output", fmt::format("'{}' cannot be written: {}", path, std::strerror(errno)), "out_file",
+                     "name a file in a directory that you can write to"});
+  };
+  std::FILE *file = std::fopen(path.c_str(), "wbe");
+  if (!file)
+    fail();
+  bool ok = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0;
+  int error = errno;
+  if ((std::fclose(file) != 0 && ok) || !ok) {
+    errno = ok ? errno : error;
+    fail();
+  }
+}
+
+/// `action` with every error turned into a message and a status.
+static int guarded(const std::function<int()> &action) {
+  auto say = [](std::string_view text) { fmt::print(stderr, "{}\n", text); };
+  try {
+    return action();
+  } catch (const UserError &e) {
+    say(fmt::format("error: {}", e.what()));
+    return exitUserError;
+  } catch (const InternalError &e) {
+    say(e.what());
+    return exitInternalError;
+  } catch (const std::bad_alloc &) {
+    say("error: there is not enough memory for this");
+    return exitUserError;
+  } catch (const std::exception &e) {
+    say(fmt::format("internal error: {}", e.what()));
+    return exitInternalError;
+  }
+}
+
+int runTool(CLI::App &app, int argc, char **argv, const std::function<int()> &action) {
+  holdStandardFiles();
+  std::ostringstream out, err;
+  int parsed = exitOk;
+  bool isDone = false; // --help, --version or a mistake
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    parsed = app.exit(e, out, err) == 0 ? exitOk : exitUsage;
+    // CLI11 says that a subcommand is missing where the word given is none.
+    if (std::vector<std::string> rest = app.remaining(true); parsed != exitOk && !rest.empty())
+      err << fmt::format("Not known: {}\n", fmt::join(rest, " "));
+    isDone = true;
+  }
+  int status = guarded([&] {
+    printOut(out.str());
+    return isDone ? parsed : action();
+  });
+  try {
+    fmt::print(stderr, "{}", err.str());
+  } catch (const std::system_error &) {
+    // With stderr gone there is only the exit status left to say it.
+  }
+  return status;
+}
+
+} // namespace sectile::tools
