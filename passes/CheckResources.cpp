@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file CheckResources: target limits as errors at the user's line.
 ///
-/// Before: placed memory. After: unchanged; fails with both numbers if shared memory, threads or registers pass the
-/// target's limits.
+/// Before: placed memory. After: unchanged; fails with both numbers if shared memory or registers pass the target's
+/// limits.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -30,20 +30,11 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
     auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
     const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
     if (!launch || !target) {
-      func.emitError() << "has no launch geometry or no known target [check_resources_c4]; run sectile-select-mma first";
+      func.emitError() << "has no launch geometry or no known target [check_resources_c3]; run sectile-select-mma first";
       return signalPassFailure();
     }
-    if (failed(checkThreads(func, launch, *target)) || failed(checkShared(func, launch, *target)) ||
-        failed(checkRegisters(func, launch, *target)))
+    if (failed(checkShared(func, launch, *target)) || failed(checkRegisters(func, launch, *target)))
       signalPassFailure();
-  }
-
-  LogicalResult checkThreads(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
-    int64_t threads = launch.getWarps() * target.warpSize;
-    if (threads <= target.threadsPerBlock)
-      return success();
-    return func.emitError() << "needs " << threads << " threads per block, " << target.arch << " allows "
-                            << target.threadsPerBlock << " [check_resources_c2]; use fewer warps";
   }
 
   LogicalResult checkShared(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
@@ -76,7 +67,7 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
         mlir::emitError(op->getLoc())
             << "needs " << registers << " registers in each of " << launch.getWarps() * target.warpSize
             << " threads for one tile " << describe(tile) << ", " << target.arch << " has " << target.registersPerThread
-            << " per thread [check_resources_c3]; pick smaller tiles or more warps";
+            << " per thread [check_resources_c2]; pick smaller tiles or more warps";
         return WalkResult::interrupt();
       }
       return WalkResult::advance();

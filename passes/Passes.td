@@ -72,7 +72,8 @@ def InsertBarriersPass : SectilePass<"sectile-insert-barriers", "InsertBarriers"
 def CheckResourcesPass : SectilePass<"sectile-check-resources", "CheckResources"> {
   let summary = "Target limits as errors at the user's line";
   let description = [{
-    Before: placed memory. After: unchanged; fails with both numbers if shared memory, threads or registers pass the target's limits.
+    Before: placed memory. After: unchanged; fails with both numbers if shared memory or registers pass the target's
+    limits.
   }];
 }
 

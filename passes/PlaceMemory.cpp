@@ -23,6 +23,10 @@ namespace {
 /// Of every offset: enough for 16-byte accesses.
 constexpr int64_t alignment = 16;
 
+/// Buffers up to `smallBytes`, such as the parts of a reduction, get bytes of their own as long as all of those fit into
+/// `smallTotal`: sharing would cost a barrier.
+constexpr int64_t smallBytes = 2048, smallTotal = 8192;
+
 /// A buffer, live from op number `begin` to `end`, both included.
 struct Lifetime {
   tgpu::BufferAllocOp alloc;
@@ -62,13 +66,17 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
     for (auto &entry : lifetimes)
       order.push_back(&entry.second);
     llvm::stable_sort(order, [](Lifetime *a, Lifetime *b) { return a->bytes > b->bytes; });
-    int64_t total = 0;
+    int64_t total = 0, small = 0;
+    for (Lifetime *life : order)
+      if (life->bytes <= smallBytes)
+        small += int64_t(llvm::alignTo(life->bytes, alignment));
+    auto ownBytes = [&](Lifetime *life) { return small <= smallTotal && life->bytes <= smallBytes; };
     SmallVector<Lifetime *> placed;
     for (Lifetime *life : order) {
       // The lowest gap between those placed that live at the same time.
       SmallVector<Lifetime *> busy;
       for (Lifetime *other : placed)
-        if (life->begin <= other->end && other->begin <= life->end)
+        if ((ownBytes(life) && ownBytes(other)) || (life->begin <= other->end && other->begin <= life->end))
           busy.push_back(other);
       llvm::sort(busy, [](Lifetime *a, Lifetime *b) { return a->offset < b->offset; });
       int64_t at = 0;

@@ -254,8 +254,12 @@ private:
         });
   }
 
+  /// dim(x, axis) - offset: one value per place, so that equal extents are seen to be equal.
   Value endOf(Value x, int64_t axis, Value offset) {
-    return binary(b, loc, BinaryFn::k_sub, DimOp::create(b, loc, x, axis), offset);
+    Value &known = ends[{x, axis, offset}];
+    if (!known || !dominates(known, &*b.getInsertionPoint()))
+      known = binary(b, loc, BinaryFn::k_sub, DimOp::create(b, loc, x, axis), offset);
+    return known;
   }
   Value startOf(Value offset) {
     Value zero = indexConstant(b, loc, 0);
@@ -428,8 +432,9 @@ private:
           some = both(some, unitExists(x.lo[d], x.hi[d]));
         }
       }
-      if (some) // a dropped axis whose lane is missing takes all lanes along
-        e.hi[0] = select(b, loc, some, e.hi[0] ? e.hi[0] : indexConstant(b, loc, to[0]), indexConstant(b, loc, 0));
+      if (some) // a dropped axis whose lane is missing leaves nothing on any axis
+        for (size_t d = 0; d < to.size(); ++d)
+          e.hi[d] = select(b, loc, some, e.hi[d] ? e.hi[d] : indexConstant(b, loc, to[d]), indexConstant(b, loc, 0));
       e.mask = reshapeMask(x.mask);
     } else {
       e.mask = reshapeMask(existTile(op.getX().getType(), x));
@@ -517,6 +522,7 @@ private:
   Location loc = UnknownLoc::get(func.getContext());
   TailAnalysis analysis;
   DenseMap<Value, Exist> exists;
+  DenseMap<std::tuple<Value, int64_t, Value>, Value> ends;
   SmallVector<KeepOp> keeps;
 };
 
@@ -660,6 +666,7 @@ LogicalResult Resolver::resolve(scf::ForOp loop) {
       return loop.emitOpError("carries values whose extents cannot be carried [resolve_tails_c2]; report this");
     loop = cast<scf::ForOp>(wider->getOperation());
     facts = IndexFacts(); // block arguments have been replaced
+    ends.clear();
   }
   auto args = loop.getRegionIterArgs();
   takeCarried(args.take_front(count), parts, ValueRange(args).drop_front(count));
@@ -725,6 +732,7 @@ LogicalResult Resolver::resolve(scf::WhileOp loop) {
   loop->replaceAllUsesWith(wider.getResults().take_front(resultCount));
   loop.erase();
   facts = IndexFacts();
+  ends.clear();
 
   ValueRange before = wider.getBeforeArguments(), after = wider.getAfterArguments();
   takeCarried(before.take_front(count), parts, before.drop_front(count));

@@ -85,7 +85,8 @@ void TailAnalysis::visit(Operation *op) {
             if ((*map)[d] >= 0)
               p.moveAxis(x, d, (*map)[d]);
             else if (x.onAxis(d))
-              p.bits |= Parts::hi(0);
+              for (size_t all = 0; all < to.size(); ++all)
+                p.bits |= Parts::hi(all);
           p.bits |= x.bits & Parts::maskBit;
         } else {
           p.bits = Parts::maskBit;

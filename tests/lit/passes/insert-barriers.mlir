@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: sectile-opt %s --sectile-insert-barriers | FileCheck %s
+
+#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
+
+// Write, read, write again; bytes that do not overlap need nothing.
+// CHECK-LABEL: func.func @straight
+// CHECK: tgpu.copy
+// CHECK-NEXT: tgpu.copy
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy_out
+// CHECK-NEXT: tgpu.copy_out
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy
+func.func @straight(%x: tensor<64xf32, #l>) {
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[64], f32>
+  %b = tgpu.buffer_alloc at 256 : !tgpu.buffer<[64], f32>
+  tgpu.copy %x, %a : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+  tgpu.copy %x, %b : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+  %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  %z = tgpu.copy_out %b : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  tgpu.copy %y, %a : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+  return
+}
+
+// Around the loop: the next iteration's write waits for this one's read.
+// CHECK-LABEL: func.func @loop
+// CHECK: scf.for
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy_out
+// CHECK-NEXT: }
+func.func @loop(%x: tensor<64xf32, #l>, %n: index) {
+  %zero = tile.constant 0 : index
+  %one = tile.constant 1 : index
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[64], f32>
+  scf.for %i = %zero to %n step %one {
+    tgpu.copy %x, %a : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+    %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  }
+  return
+}
+
+// A write in one branch counts after both.
+// CHECK-LABEL: func.func @branch
+// CHECK: scf.if
+// CHECK-NEXT: tgpu.copy
+// CHECK-NEXT: }
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy_out
+func.func @branch(%x: tensor<64xf32, #l>, %c: i1) {
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[64], f32>
+  scf.if %c {
+    tgpu.copy %x, %a : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+  }
+  %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  return
+}
+
+// Global memory that a program wrote itself, at an offset where other threads wrote.
+// CHECK-LABEL: func.func @global
+// CHECK: tgpu.global_load
+// CHECK-NEXT: tgpu.global_store
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.global_load
+func.func @global(%X: !tile.tensor<1, f32>, %i: index, %j: index) {
+  %x = tgpu.global_load %X[%i] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<1, f32> -> tensor<64xf32, #l>
+  tgpu.global_store %x, %X[%i] axes [] lo[] hi[] : tensor<64xf32, #l>, !tile.tensor<1, f32>
+  %y = tgpu.global_load %X[%j] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<1, f32> -> tensor<64xf32, #l>
+  return
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: sectile-opt %s --sectile-lower-conversions | FileCheck %s
+
+#rows = #tgpu.layout<"core=[32,32] reps=[1,1] reg=[(1,0),(2,0),(4,0),(8,0),(16,0)] lane=[(0,1),(0,2),(0,4),(0,8),(0,16)] warp=[]">
+#cols = #tgpu.layout<"core=[32,32] reps=[1,1] reg=[(0,1),(0,2),(0,4),(0,8),(0,16)] lane=[(1,0),(2,0),(4,0),(8,0),(16,0)] warp=[]">
+#renamed = #tgpu.layout<"core=[32,32] reps=[1,1] reg=[(16,0),(2,0),(4,0),(8,0),(1,0)] lane=[(0,1),(0,2),(0,4),(0,8),(0,16)] warp=[]">
+
+// A column per lane would meet one bank: the columns of a row are swizzled. Both buffers are written, then read.
+// CHECK-LABEL: func.func @transposed
+// CHECK: %[[A:.*]] = tgpu.buffer_alloc : !tgpu.buffer<[32, 32], f32, [{{.*}}]>
+// CHECK: tgpu.copy %arg0, %[[A]]
+// CHECK: %[[B:.*]] = tgpu.buffer_alloc
+// CHECK: tgpu.copy %arg1, %[[B]]
+// CHECK: tgpu.copy_out %[[A]]
+// CHECK: tgpu.copy_out %[[B]]
+// CHECK-NOT: tgpu.convert_layout
+func.func @transposed(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>) -> (tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>) {
+  %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
+  %b = tgpu.convert_layout %y : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
+  return %a, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
+}
+
+// Only registers differ: it stays.
+// CHECK-LABEL: func.func @renamed
+// CHECK-NEXT: tgpu.convert_layout
+// CHECK-NEXT: return
+func.func @renamed(%x: tensor<32x32xf32, #rows>) -> tensor<32x32xf32, #renamed> {
+  %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #renamed>
+  return %a : tensor<32x32xf32, #renamed>
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Passes by meaning: kernels run on the interpreter before and after.
+#include "passes/Passes.h"
+#include "passes/Pipeline.h"
+#include "tests/support/BlockSim.h"
+#include "tests/support/InterpHarness.h"
+#include "tests/support/RandomKernel.h"
+
+#include "mlir/Transforms/Passes.h"
+
+#include <catch2/catch.hpp>
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+/// The memory of a random kernel's arguments.
+struct Arguments {
+  Host<i32> x, o;
+  Host<f32> y, p;
+  Host<i8> i;
+  explicit Arguments(unsigned seed)
+      : x({20, 37}), o({21, 33}, -1), y({17, 50}), p({19, 40}, -1.0f), i({45, 29}) {
+    std::mt19937 gen(seed);
+    auto small = [&] { return int(gen() % 9) - 4; };
+    for (auto &v : x.data)
+      v = small();
+    for (auto &v : y.data)
+      v = gen() % 40 == 0 ? std::numeric_limits<float>::quiet_NaN() : float(small());
+    for (auto &v : i.data)
+      v = i8(small());
+  }
+  std::vector<KernelArg> list() { return {x.arg(), y.arg(), i.arg(), o.arg(), p.arg()}; }
+  std::vector<std::uint32_t> result() const {
+    std::vector<std::uint32_t> bits(o.data.begin(), o.data.end());
+    for (float v : p.data)
+      bits.push_back(v != v ? 0x7fc00000u : std::bit_cast<std::uint32_t>(v));
+    return bits;
+  }
+};
+
+std::vector<std::uint32_t> runInterpreter(mlir::ModuleOp module, unsigned seed) {
+  auto program = tileir::InterpProgram::build(module);
+  if (!program)
+    throw std::runtime_error("not interpretable");
+  Arguments args(seed);
+  program->run(args.list());
+  return args.result();
+}
+
+std::string textOf(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
+template <class F> bool runPasses(mlir::ModuleOp module, F add, std::string &messages) {
+  mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &d) { messages += d.str() + "\n"; });
+  mlir::PassManager pm(module.getContext());
+  add(pm);
+  return mlir::succeeded(pm.run(module));
+}
+
+std::vector<std::uint32_t> runThreads(mlir::ModuleOp module, unsigned seed) {
+  Arguments args(seed);
+  BlockSim(module).run(args.list());
+  return args.result();
+}
+
+} // namespace
+
+TEST_CASE("ResolveTails and AssignLayouts keep the meaning of random kernels", "[passes]") {
+  unsigned count = 400;
+  if (const char *more = std::getenv("SECTILE_TEST_KERNELS"))
+    count = unsigned(std::atoi(more));
+  for (unsigned seed = 0; seed < count; ++seed) {
+    RandomKernel kernel(seed);
+    Interpreted before(kernel.text);
+    INFO("seed " << seed << "\n" << kernel.text << before.messages);
+    REQUIRE(before.program);
+    auto expected = runInterpreter(*before.module, seed);
+
+    std::string messages;
+    bool ok = runPasses(*before.module, [](mlir::OpPassManager &pm) {
+      pm.addNestedPass<mlir::func::FuncOp>(passes::createResolveTailsPass());
+    }, messages);
+    INFO("after ResolveTails\n" << messages << textOf(*before.module));
+    REQUIRE(ok);
+    before.module->walk([](mlir::Operation *op) {
+      CHECK(!(llvm::isa<tileir::LoadOp, tileir::StoreOp, tileir::GatherOp, tileir::KeepOp, tileir::FillOp>(op)));
+    });
+    REQUIRE(runInterpreter(*before.module, seed) == expected);
+
+    ok = runPasses(*before.module, [](mlir::OpPassManager &module) {
+      auto &pm = module.nest<mlir::func::FuncOp>();
+      pm.addPass(mlir::createLoopInvariantCodeMotionPass());
+      pm.addPass(passes::createSimplifyPass());
+      pm.addPass(mlir::createCSEPass());
+      pm.addPass(passes::createSelectMmaPass());
+      pm.addPass(passes::createAssignLayoutsPass());
+      pm.addPass(mlir::createCSEPass());
+    }, messages);
+    INFO("after AssignLayouts\n" << messages << textOf(*before.module));
+    REQUIRE(ok);
+    REQUIRE(runInterpreter(*before.module, seed) == expected);
+
+    mlir::OwningOpRef<mlir::ModuleOp> again = mlir::parseSourceString<mlir::ModuleOp>(kernel.text, &before.context);
+    ok = runPasses(*again, [](mlir::OpPassManager &pm) { passes::buildPipeline(pm, {}); }, messages);
+    INFO("after the pipeline\n" << messages << textOf(*again));
+    REQUIRE(ok);
+    if (seed % 2 == 0)
+      REQUIRE(runThreads(*again, seed) == expected);
+  }
+}
+
+namespace {
+
+/// A kernel and its arguments, run on the interpreter as written and thread by thread after the pipeline.
+template <class... Hosts>
+int checkOnThreads(const std::string &text, const passes::PipelineOptions &options, Hosts... hosts) {
+  auto copy = std::make_tuple(hosts...);
+  Interpreted kernel(text);
+  INFO(text << kernel.messages);
+  REQUIRE(kernel.program);
+  kernel.program->run(std::vector<KernelArg>{hosts.arg()...});
+
+  std::string messages;
+  bool ok = runPasses(*kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
+  INFO("after the pipeline\n" << messages << textOf(*kernel.module));
+  REQUIRE(ok);
+  BlockSim sim(*kernel.module);
+  std::apply([&](auto &...h) { sim.run(std::vector<KernelArg>{h.arg()...}); }, copy);
+  auto same = [](auto &a, auto &b) { return !std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(a.data[0])); };
+  std::apply([&](auto &...h) { CHECK((same(hosts, h) && ...)); }, copy);
+  return sim.barriers;
+}
+
+template <class T> Host<T> smallNumbers(std::vector<std::int64_t> shape, unsigned seed) {
+  Host<T> h(shape);
+  std::mt19937 gen(seed);
+  for (T &v : h.data)
+    v = T(float(int(gen() % 7) - 3));
+  return h;
+}
+
+/// %C = %A * %B over tiles [M, N] with chunks of K; element types of operands and of C; accumulates in `sum`.
+std::string matmulText(int m, int n, int k, DType operand, DType sum, const std::string &policy = "exact") {
+  std::string a = tileType({m, k}, operand), b = tileType({k, n}, operand), c = tileType({m, n}, sum);
+  std::string view = tensorType(2, operand), out = tensorType(2, sum);
+  return kernelText("%A: " + view + ", %B: " + view + ", %C: " + out, R"(
+    %m, %n = tile.grid %C [)" + std::to_string(m) + ", " + std::to_string(n) + "] : " + out + R"( -> index, index
+    %c0 = tile.constant 0 : index
+    %step = tile.constant )" + std::to_string(k) + R"( : index
+    %zero = tile.constant )" + (isFloat(sum) ? "0.0" : "0") + " : " + typeName(sum) + R"(
+    %K = tile.dim %A, 1 : )" + view + R"(
+    %init = tile.splat %zero : )" + typeName(sum) + " -> " + c + R"(
+    %r = scf.for %k = %c0 to %K step %step iter_args(%acc = %init) -> )" + c + R"( {
+      %a = tile.load %A[%m, %k] : )" + view + " -> " + a + R"(
+      %b = tile.load %B[%k, %n] : )" + view + " -> " + b + R"(
+      %next = tile.mma )" + policy + " %a, %b, %acc : " + a + ", " + b + ", " + c + R"(
+      scf.yield %next : )" + c + R"(
+    }
+    tile.store %r, %C[%m, %n] : )" + c + ", " + out);
+}
+
+template <class T, class S> void checkMatmul(int m, int n, int k, const std::string &policy = "exact", int warps = 0) {
+  std::string text = matmulText(m, n, k, dtypeOf<T>, dtypeOf<S>, policy);
+  passes::PipelineOptions options;
+  options.schedule.warps = warps;
+  std::int64_t M = m + 5, N = n + 3, K = 2 * k + 7;
+  Host<T> a = smallNumbers<T>({M, K}, 1), b = smallNumbers<T>({K + 4, N}, 2);
+  // B goes on past the end of A's rows. What is there must not be met, not even by zeros.
+  if constexpr (isFloat(dtypeOf<T>))
+    for (std::int64_t i = K * N; i < (K + 4) * N; ++i)
+      b[std::size_t(i)] = T(std::numeric_limits<float>::quiet_NaN());
+  checkOnThreads(text, options, a, b, Host<S>({M, N}, S(-1)));
+}
+
+} // namespace
+
+TEST_CASE("products on threads: types, tile sizes, warps", "[passes]") {
+  SECTION("bf16") {
+    checkMatmul<bf16, f32>(32, 16, 16);
+    checkMatmul<bf16, f32>(64, 48, 48);
+    checkMatmul<bf16, f32>(32, 40, 80);
+    checkMatmul<bf16, f32>(16, 24, 8);
+    checkMatmul<bf16, f32>(48, 96, 16);
+  }
+  SECTION("f16, also with f16 sums") {
+    checkMatmul<f16, f32>(32, 16, 32);
+    checkMatmul<f16, f16>(32, 16, 32);
+  }
+  SECTION("fp8") {
+    checkMatmul<e4m3, f32>(32, 24, 32);
+    checkMatmul<e5m2, f32>(16, 8, 32);
+    checkMatmul<e5m2, f32>(16, 8, 16);
+  }
+  SECTION("integers") {
+    checkMatmul<i8, i32>(32, 16, 32);
+    checkMatmul<u8, i32>(16, 8, 16);
+  }
+  SECTION("no atom: scalar multiply-adds") {
+    checkMatmul<f32, f32>(16, 16, 8);
+    checkMatmul<bf16, f32>(8, 8, 8);
+    checkMatmul<bf16, f32>(24, 20, 12);
+  }
+  SECTION("tf32 and f64") {
+    checkMatmul<f32, f32>(32, 16, 8, "tf32");
+    checkMatmul<f64, f64>(16, 16, 8);
+  }
+  SECTION("warps by hand") {
+    for (int warps : {1, 2, 4, 8})
+      checkMatmul<bf16, f32>(32, 32, 16, "exact", warps);
+  }
+}
+
+TEST_CASE("row kernels on threads: widths and rows", "[passes]") {
+  for (auto [rows, width] : std::vector<std::pair<int, int>>{{1, 24}, {1, 48}, {2, 40}, {3, 96}, {4, 256}, {1, 4096}, {8, 33}, {1, 1000}}) {
+    std::string view = tensorType(2, DType::f32), tile = tileType({rows, width}, DType::f32),
+                line = tileType({rows, 1}, DType::f32);
+    // Everything stays exact: x - max, then the sum of those.
+    std::string text = kernelText("%X: " + view + ", %Y: " + view, R"(
+      %r = tile.grid %X [)" + std::to_string(rows) + "] : " + view + R"( -> index
+      %c0 = tile.constant 0 : index
+      %x = tile.load %X[%r, %c0] : )" + view + " -> " + tile + R"(
+      %m = tile.reduce max %x, 1 : )" + tile + " -> " + line + R"(
+      %mb = tile.broadcast %m : )" + line + " -> " + tile + R"(
+      %d = tile.binary sub %x, %mb : )" + tile + R"(
+      %s = tile.reduce sum %d, 1 : )" + tile + " -> " + line + R"(
+      %sb = tile.broadcast %s : )" + line + " -> " + tile + R"(
+      %y = tile.binary add %d, %sb : )" + tile + R"(
+      tile.store %y, %Y[%r, %c0] : )" + tile + ", " + view);
+    std::int64_t dim = width - width / 5;
+    int barriers = checkOnThreads(text, {}, smallNumbers<f32>({5, dim}, 3), Host<f32>({5, dim}, -9.0f));
+    INFO(rows << " x " << width);
+    CHECK(barriers <= 5 * 4);
+  }
+}
+
+TEST_CASE("ranks 1 to 5 and element types on threads", "[passes]") {
+  auto check = [](auto zero, std::vector<std::int64_t> shape, std::vector<std::int64_t> dims) {
+    using T = decltype(zero);
+    std::string element = typeName(dtypeOf<T>), rank = std::to_string(shape.size());
+    std::string view = tensorType(int(shape.size()), dtypeOf<T>), tile = "tensor<", sizes, offsets, flags = "tensor<";
+    std::string names, indices;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      tile += std::to_string(shape[d]) + "x";
+      flags += std::to_string(shape[d]) + "x";
+      sizes += (d ? ", " : "") + std::to_string(shape[d]);
+      names += (d ? ", %g" : "%g") + std::to_string(d);
+      indices += d ? ", index" : "index";
+    }
+    tile += element + ">";
+    flags += "i1>";
+    std::string reversed = "tensor<", perm;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      reversed += std::to_string(shape[d]) + "x";
+      perm += (perm.empty() ? "" : ", ") + std::to_string(d);
+    }
+    reversed += element + ">";
+    std::string text = kernelText("%X: " + view + ", %Y: " + view, names + " = tile.grid %Y [" + sizes + "] : " + view + " -> " + indices + R"(
+      %x = tile.load %X[)" + names + "] : " + view + " -> " + tile + R"(
+      %t = tile.permute %x [)" + perm + "] : " + tile + " -> " + reversed + R"(
+      %b = tile.permute %t [)" + perm + "] : " + reversed + " -> " + tile + R"(
+      %m = tile.compare ge %b, %x : )" + tile + " -> " + flags + R"(
+      %k = tile.keep %m, %b : )" + flags + ", " + tile + R"(
+      tile.store %k, %Y[)" + names + "] : " + tile + ", " + view);
+    checkOnThreads(text, {}, smallNumbers<T>(dims, 5), Host<T>(dims, T(1)));
+  };
+  check(f32(), {96}, {1001});
+  check(bf16(), {24, 40}, {50, 61});
+  check(f16(), {2, 3, 8}, {5, 7, 13});
+  check(f64(), {2, 2, 6, 4}, {3, 3, 7, 5});
+  check(e4m3(), {1, 2, 3, 4, 8}, {2, 3, 4, 5, 9});
+  check(e5m2(), {64}, {100});
+  check(i8(), {16, 16}, {17, 40});
+  check(i16(), {33, 2}, {40, 3});
+  check(i64(), {8, 8}, {9, 9});
+  check(u32(), {128}, {130});
+}
+
+TEST_CASE("memory that a program reads again is ordered", "[passes]") {
+  // Each iteration reads what the one before wrote, one element further on: another thread's element.
+  std::string view = tensorType(1, DType::i32), tile = tileType({64}, DType::i32);
+  std::string text = kernelText("%X: " + view, R"(
+    %c0 = tile.constant 0 : index
+    %c1 = tile.constant 1 : index
+    %c5 = tile.constant 5 : index
+    scf.for %i = %c0 to %c5 step %c1 {
+      %x = tile.load %X[%i] : )" + view + " -> " + tile + R"(
+      %next = tile.binary add %i, %c1 : index
+      tile.store %x, %X[%next] : )" + tile + ", " + view + R"(
+    })");
+  int barriers = checkOnThreads(text, {}, smallNumbers<i32>({70}, 1));
+  CHECK(barriers >= 9);
+  // The same elements by the same threads need none.
+  text = kernelText("%X: " + view, R"(
+    %i = tile.grid %X [64] : )" + view + R"( -> index
+    %x = tile.load %X[%i] : )" + view + " -> " + tile + R"(
+    %y = tile.binary add %x, %x : )" + tile + R"(
+    tile.store %y, %X[%i] : )" + tile + ", " + view);
+  CHECK(checkOnThreads(text, {}, smallNumbers<i32>({200}, 1)) == 0);
+}
+
+TEST_CASE("limits and wrong choices are user errors with both numbers", "[passes]") {
+  auto messageOf = [](const std::string &text, passes::PipelineOptions options) {
+    Interpreted kernel(text);
+    REQUIRE(kernel.module);
+    std::string messages;
+    CHECK_FALSE(runPasses(*kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages));
+    return messages;
+  };
+  passes::PipelineOptions options;
+  std::string small = matmulText(32, 16, 16, DType::bf16, DType::f32);
+  options.arch = "sm_12";
+  CHECK(messageOf(small, options).find("'sm_12' is no known target [select_mma_c1]") != std::string::npos);
+  options.arch = "sm_90a";
+  for (int warps : {3, 64, -1}) {
+    options.schedule.warps = warps;
+    CHECK(messageOf(small, options).find(std::to_string(warps) + " warps per block, sm_90a runs powers of two from 1 to 32") !=
+          std::string::npos);
+  }
+  options.schedule.warps = 0;
+  std::string wide = matmulText(256, 256, 512, DType::bf16, DType::f32);
+  CHECK(messageOf(wide, options).find("needs 524288 bytes of shared memory, sm_90a allows 232448 [check_resources_c1]; "
+                                      "pick smaller tiles") != std::string::npos);
+  std::string huge = matmulText(2048, 1024, 16, DType::bf16, DType::f32);
+  CHECK(messageOf(huge, options).find("registers in each of 256 threads") != std::string::npos);
+}
