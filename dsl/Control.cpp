@@ -213,7 +213,7 @@ Range::~Range() {
 void Range::open() {
   Trace &t = Trace::get({}, "range");
   if (isOpen || t.id != trace)
-    t.fail({}, "range", "the range is already being gone through, or belongs to another trace", "range_once",
+    t.fail(t.id == trace ? t.loops[loop].where : std::source_location(), "range", "the range is already being gone through, or belongs to another trace", "range_once",
            "write range(...) in the for statement itself");
   depth = t.frames.size();
   t.openLoop(loop);
@@ -356,10 +356,10 @@ void WhenTrace::endThen() {
 
 void WhenTrace::beginElse(const void *lambda, std::size_t bytes, Position loc) {
   Trace &t = Trace::get(loc, "otherwise");
+  t.checkCapture(lambda, bytes, "otherwise", loc); // first: making the copy counts as an operation
   if (t.id != trace || t.events != eventsAfterThen)
     t.fail(loc, "otherwise", "other operations lie between the when and its otherwise", "when_otherwise",
            "write when(c, [&] { ... }).otherwise([&] { ... }) in one statement");
-  t.checkCapture(lambda, bytes, "otherwise", loc);
   t.reopenBranch(index);
   t.push(Frame::Kind::branch, loc);
 }

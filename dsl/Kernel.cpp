@@ -10,11 +10,11 @@ std::uint64_t BodyArgs::constantBits(int param) const { return state.trace.hostA
 Config &BodyArgs::config() const { return state.trace.config; }
 void BodyArgs::registerVariant(const void *variant, int firstParam) { state.variants.emplace(variant, firstParam); }
 
-BodyArgs &BodyArgs::ofVariant(const void *variant, int &firstParam) {
-  Trace &t = Trace::get(Position(), "apply");
+BodyArgs &BodyArgs::ofVariant(const void *variant, int &firstParam, Position loc) {
+  Trace &t = Trace::get(loc, "apply");
   auto it = t.body->state.variants.find(variant);
   if (it == t.body->state.variants.end())
-    t.fail(Position(), "apply", "the variant has parameters of its own, but is not among the kernel's template values",
+    t.fail(loc, "apply", "the variant has parameters of its own, but is not among the kernel's template values",
            "apply_variant", "declare the kernel as kernel<variant>(...)");
   firstParam = it->second;
   return *t.body;

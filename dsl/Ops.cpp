@@ -116,15 +116,6 @@ Tile operator>(TileAt a, TileAt b) { return compare(ComparePred::k_gt, ">", a, b
 Tile operator>=(TileAt a, TileAt b) { return compare(ComparePred::k_ge, ">=", a, b); }
 Tile operator-(TileAt a) { return unary(UnaryFn::k_neg, "-", a); }
 Tile operator~(TileAt a) { return unary(UnaryFn::k_bitnot, "~", a); }
-Tile operator!(TileAt a) {
-  Trace &t = Trace::get(a.loc, "!");
-  Value x = tileOperand(t, a, "!");
-  if (!tileir::elementOf(x.getType()).isInteger(1))
-    t.fail(a.loc, "!", "the operand is " + detail::tileText(x) + ", not of dtype bool", "not_bool",
-           "compare with zero: x == 0");
-  return unary(UnaryFn::k_bitnot, "!", a);
-}
-
 Tile &Tile::operator+=(TileAt b) { return *this = binary(BinaryFn::k_add, "+=", TileAt(*this, b.loc), b); }
 Tile &Tile::operator-=(TileAt b) { return *this = binary(BinaryFn::k_sub, "-=", TileAt(*this, b.loc), b); }
 Tile &Tile::operator*=(TileAt b) { return *this = binary(BinaryFn::k_mul, "*=", TileAt(*this, b.loc), b); }

@@ -146,8 +146,17 @@ struct At {
 
 /// Calls a variant of the kernel being traced with these values; the library adds the variant's further parameters.
 /// UserError [apply_variant] if the variant has such parameters and is not among the kernel's template values.
-template <auto Variant, class... A> auto apply(const A &...values) {
-  return detail::callVariant<Variant>(values...);
+template <auto Variant, class A>
+auto apply(const A &a, std::source_location loc = std::source_location::current()) {
+  return detail::callVariant<Variant>(loc, a);
+}
+template <auto Variant, class A, class B>
+auto apply(const A &a, const B &b, std::source_location loc = std::source_location::current()) {
+  return detail::callVariant<Variant>(loc, a, b);
+}
+template <auto Variant, class A, class B, class C>
+auto apply(const A &a, const B &b, const C &c, std::source_location loc = std::source_location::current()) {
+  return detail::callVariant<Variant>(loc, a, b, c);
 }
 
 } // namespace sectile

@@ -151,22 +151,20 @@ public:
   friend SECTILE_API Tile operator>(TileAt a, TileAt b);
   friend SECTILE_API Tile operator>=(TileAt a, TileAt b);
   friend SECTILE_API Tile operator-(TileAt a);
+  /// All bits of an integer; not of a truth value.
   friend SECTILE_API Tile operator~(TileAt a);
-  /// Not of a truth value.
-  friend SECTILE_API Tile operator!(TileAt a);
-  template <class B>
-  friend Tile operator&&(const Tile &, const B &) {
+  template <std::derived_from<Tile> A, class B> friend Tile operator&&(const A &, const B &) {
     static_assert(detail::alwaysFalse<B>, "&& cannot skip its right side in a traced program: write a & b");
     return {};
   }
-  template <class B>
-  friend Tile operator||(const Tile &, const B &) {
+  template <std::derived_from<Tile> A, class B> friend Tile operator||(const A &, const B &) {
     static_assert(detail::alwaysFalse<B>, "|| cannot skip its right side in a traced program: write a | b");
     return {};
   }
   /// Does not compile: a Tile has no truth value while tracing.
   template <class B = void> explicit operator bool() const {
-    static_assert(!std::is_void_v<B>, "a Tile has no truth value while tracing: use when(c, ...) or select(c, a, b)");
+    static_assert(!std::is_void_v<B>,
+                  "a Tile has no truth value while tracing: use when(c, ...), select(c, a, b), and ~c for not");
     return false;
   }
 

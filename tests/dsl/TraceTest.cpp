@@ -548,6 +548,17 @@ TEST_CASE("A slice has tails of its own") {
   CHECK(y == std::vector<float>{3, 0, 60});
 }
 
+TEST_CASE("A trace inside a trace is refused") {
+  static constexpr auto inner = kernel("inner", [](Tensor<f32, 1> X) { X.store({0}, zeros<f32>({4})); });
+  constexpr auto outer = kernel("outer", [](Tensor<f32, 1> X) {
+    std::vector<float> host(4);
+    traced(inner, view(host));
+  });
+  std::vector<float> x(4);
+  CHECK_THROWS_WITH(traced(outer, view(x)), Catch::Contains("[nested_trace]") && Catch::Contains("outer"));
+  CHECK_FALSE(detail::tracing());
+}
+
 TEST_CASE("A failed trace leaves nothing behind") {
   constexpr auto broken = kernel("broken", [](Tensor<f32, 1> X) {
     Tile sum = zeros<f32>({4});

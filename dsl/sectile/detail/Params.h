@@ -38,7 +38,7 @@ public:
   /// Says that the parameters from `firstParam` on belong to this variant.
   void registerVariant(const void *variant, int firstParam);
   /// The first parameter of a variant of the kernel being traced on this thread, and its arguments.
-  static BodyArgs &ofVariant(const void *variant, int &firstParam);
+  static BodyArgs &ofVariant(const void *variant, int &firstParam, std::source_location loc);
 
   struct State;
   explicit BodyArgs(State &s) : state(s) {}
@@ -100,12 +100,8 @@ template <class P> struct IsTensor : std::false_type {};
 template <class T, int R> struct IsTensor<Tensor<T, R>> : std::true_type {};
 template <class P> struct IsBuffer : std::false_type {};
 template <class T> struct IsBuffer<Buffer<T>> : std::true_type {};
-template <class P> struct ConstValue {
-  using type = P;
-};
-template <class T> struct ConstValue<Const<T>> {
-  using type = T;
-};
+template <class P> struct ConstValue : std::type_identity<P> {};
+template <class T> struct ConstValue<Const<T>> : std::type_identity<T> {};
 
 /// One parameter: its description, the argument made from what the launch is given, the value the body gets.
 template <class P> struct Param {
@@ -247,13 +243,13 @@ template <class F, auto... V> void registerVariants(BodyArgs &args) {
   [[maybe_unused]] int next = BodyParams<F>::size;
   ((args.registerVariant(&variantTag<V>, next), next += VariantParams<V>::size), ...);
 }
-template <auto V, class... A> auto callVariant(const A &...values) {
+template <auto V, class... A> auto callVariant(std::source_location loc, const A &...values) {
   using Extra = typename AfterInputs<ParamsOf<std::remove_const_t<decltype(V)>>>::type;
   if constexpr (Extra::size == 0) {
     return V(values...);
   } else {
     int first = 0;
-    BodyArgs &args = BodyArgs::ofVariant(&variantTag<V>, first);
+    BodyArgs &args = BodyArgs::ofVariant(&variantTag<V>, first, loc);
     return callWith(V, args, first, Extra(), values...);
   }
 }

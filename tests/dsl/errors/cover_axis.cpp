@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cover of an axis the tensor has not.
+// EXPECT: cover:
+// EXPECT: [cover_axis]
+#include "tests/support/ExpectError.h"
+
+using namespace sectile;
+using sectile::testing::nowhere;
+
+static constexpr auto wrong = kernel("wrong", [](Tensor<f32, 1> X, Config &cfg) {
+  const int BC = cfg.cover("BC", X, 1); // HERE
+  X.store({0}, zeros<f32>({BC}));
+});
+
+WRONG_PROGRAM(stream) {
+  wrong(stream, nowhere<f32, 1>({64}));
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mask that is no truth value.
+// EXPECT: keep:
+// EXPECT: f32
+// EXPECT: bool
+// EXPECT: [keep_c1]
+#include "tests/support/ExpectError.h"
+
+using namespace sectile;
+using sectile::testing::nowhere;
+
+static constexpr auto wrong = kernel("wrong", [](Tensor<f32, 1> X) {
+  Tile x = X.load({0}, {16});
+  X.store({0}, keep(x, x)); // HERE
+});
+
+WRONG_PROGRAM(stream) {
+  wrong(stream, nowhere<f32, 1>({64}));
+}

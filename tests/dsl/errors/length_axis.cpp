@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The length of an axis the tile has not.
+// EXPECT: length:
+// EXPECT: [length_c1]
+#include "tests/support/ExpectError.h"
+
+using namespace sectile;
+using sectile::testing::nowhere;
+
+static constexpr auto wrong = kernel("wrong", [](Tensor<f32, 1> X) {
+  Tile x = X.load({0}, {16});
+  X.store({0}, full<f32>({x.length(3)}, 1.0f)); // HERE
+});
+
+WRONG_PROGRAM(stream) {
+  wrong(stream, nowhere<f32, 1>({64}));
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reshape to another number of lanes.
+// EXPECT: reshape:
+// EXPECT: [reshape_c1]
+#include "tests/support/ExpectError.h"
+
+using namespace sectile;
+using sectile::testing::nowhere;
+
+static constexpr auto wrong = kernel("wrong", [](Tensor<f32, 1> X) {
+  Tile x = X.load({0}, {16});
+  X.store({0}, reshape(x, {2, 4})); // HERE
+});
+
+WRONG_PROGRAM(stream) {
+  wrong(stream, nowhere<f32, 1>({64}));
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposing a vector.
+// EXPECT: t:
+// EXPECT: [t_rank]
+#include "tests/support/ExpectError.h"
+
+using namespace sectile;
+using sectile::testing::nowhere;
+
+static constexpr auto wrong = kernel("wrong", [](Tensor<f32, 1> X) {
+  Tile x = X.load({0}, {16});
+  X.store({0}, x.t()); // HERE
+});
+
+WRONG_PROGRAM(stream) {
+  wrong(stream, nowhere<f32, 1>({64}));
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// One length too few.
+// EXPECT: load: one tile length per axis of the tensor
+#include <sectile/sectile.h>
+
+using namespace sectile;
+
+void program(Tensor<f32, 2> X) {
+#ifdef FIXED
+  Tile x = X.load({0, 0}, {4, 4});
+#else
+  Tile x = X.load({0, 0}, {4});
+#endif
+}
