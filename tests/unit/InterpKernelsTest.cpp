@@ -42,7 +42,7 @@ template <class T> std::vector<T> samples(std::size_t n, unsigned seed) {
     } else if (detail::FloatElement<T> && sizeof(T) >= 4 && bits % 2) {
       x = detail::cast<T>(std::ldexp(double(std::int64_t(gen())), -60 - int(bits % 8)));
     } else {
-      std::memcpy(&x, &bits, sizeof x);
+      std::memcpy(static_cast<void *>(&x), &bits, sizeof x);
     }
     v.push_back(x);
   }
@@ -180,7 +180,7 @@ TEST_CASE("comparisons and choices", "[interp]") {
       std::vector<Lane<T>> lanes(n);
       for (std::size_t i = 0; i < n; ++i) {
         T x = v[i];
-        std::memcpy(&lanes[i], &x, sizeof x);
+        std::memcpy(static_cast<void *>(&lanes[i]), &x, sizeof x);
       }
       return lanes;
     };
@@ -227,12 +227,12 @@ TEST_CASE("casts between every two types are those of Scalar.h", "[interp]") {
     if constexpr (sizeof(From) == 2) // every code
       for (std::size_t i = 0; i < 65536; ++i) {
         std::uint16_t code = std::uint16_t(i);
-        std::memcpy(&x[i], &code, sizeof code);
+        std::memcpy(static_cast<void *>(&x[i]), &code, sizeof code);
       }
     std::vector<Lane<From>> lanes(n);
     for (std::size_t i = 0; i < n; ++i) {
       From v = x[i];
-      std::memcpy(&lanes[i], &v, sizeof v);
+      std::memcpy(static_cast<void *>(&lanes[i]), &v, sizeof v);
     }
     forEachType([&]<class To>(DType to) {
       for (Isa isa : isas()) {
@@ -241,7 +241,7 @@ TEST_CASE("casts between every two types are those of Scalar.h", "[interp]") {
         bool same = true;
         for (std::size_t i = 0; i < n; ++i) {
           To got;
-          std::memcpy(&got, &r[i], sizeof got);
+          std::memcpy(static_cast<void *>(&got), &r[i], sizeof got);
           same &= bitsOf(got) == bitsOf(detail::cast<To>(From(x[i])));
         }
         CHECK(same);

@@ -296,6 +296,56 @@ TEST_CASE("branches and nested loops hand tiles on", "[interp]") {
   }
 }
 
+TEST_CASE("a constant that a loop hands on stays what it is", "[interp]") {
+  const std::string text = kernelText("%Y: !tile.tensor<1, i32>, %n: index", R"(
+    %zero = tile.constant 0 : index
+    %one = tile.constant 1 : index
+    %c5 = tile.constant dense<5> : tensor<4xi32>
+    %r:2 = scf.for %i = %zero to %n step %one iter_args(%a = %c5, %b = %c5) -> (tensor<4xi32>, tensor<4xi32>) {
+      %c3 = tile.constant dense<3> : tensor<4xi32>
+      %s = tile.binary add %a, %c3 : tensor<4xi32>
+      scf.yield %c3, %s : tensor<4xi32>, tensor<4xi32>
+    }
+    %four = tile.constant 4 : index
+    tile.store %r#0, %Y[%zero] : tensor<4xi32>, !tile.tensor<1, i32>
+    tile.store %r#1, %Y[%four] : tensor<4xi32>, !tile.tensor<1, i32>)");
+  for (std::int64_t n : {0, 1, 2, 5}) {
+    Host<i32> y({8});
+    interpret(text, y, scalarArg(n));
+    CHECK(y[0] == (n ? 3 : 5));
+    CHECK(y[7] == (n == 0 ? 5 : n == 1 ? 8 : 6));
+  }
+}
+
+TEST_CASE("the part of arith that is total runs, a step below 1 makes no trip", "[interp]") {
+  const std::string text = kernelText("%Y: !tile.tensor<1, i32>, %n: index, %s: index", R"(
+    %zero = arith.constant 0 : index
+    %c0 = arith.constant 0 : i32
+    %c7 = arith.constant 7 : i32
+    %r = scf.for %i = %zero to %n step %s iter_args(%a = %c0) -> (i32) {
+      %v = arith.index_cast %i : index to i32
+      %odd = arith.andi %v, %c7 : i32
+      %less = arith.cmpi ult, %v, %c7 : i32
+      %w = arith.select %less, %odd, %c7 : i32
+      %m = arith.maxsi %a, %w : i32
+      %sum = arith.addi %m, %w : i32
+      scf.yield %sum : i32
+    }
+    %t = tile.splat %r : i32 -> tensor<1xi32>
+    tile.store %t, %Y[%zero] : tensor<1xi32>, !tile.tensor<1, i32>)");
+  for (auto [n, s] :
+       std::vector<std::array<std::int64_t, 2>>{{0, 1}, {12, 1}, {12, 5}, {12, 0}, {12, -1}, {-3, 1}}) {
+    i32 a = 0;
+    for (std::int64_t i = 0; s > 0 && i < n; i += s) {
+      i32 w = i < 7 ? i32(i & 7) : 7;
+      a = std::max(a, w) + w;
+    }
+    Host<i32> y({1}, -1);
+    interpret(text, y, scalarArg(n), scalarArg(s));
+    CHECK(y[0] == a);
+  }
+}
+
 TEST_CASE("bounded accesses after tails are resolved", "[interp]") {
   const std::string text =
       kernelText("%X: !tile.tensor<2, f32>, %Y: !tile.tensor<2, f32>, %lo: index, %hi: index", R"(

@@ -124,7 +124,7 @@ public:
       Model other(m.shape);
       std::string y = load(m.shape, other);
       text += fmt::format("{} = tile.binary sub {}, {} : {}\n", r, x, y, t);
-      join(m, other, [](i32 a, i32 b) { return a - b; });
+      join(m, other, [](i32 a, i32 b) { return detail::subInt(a, b); });
       return r;
     }
     case 1: { // keep where another load is positive
