@@ -18,8 +18,9 @@
 
 namespace sectile::tools {
 
-const char *const exitStatusText = "Exit status: 0 done; 1 a mistake in the input, a limit, or a file that cannot be read or written;\n"
-                                   "2 a command line that is not described here; 3 a bug of Sectile.";
+const char *const exitStatusText =
+    "Exit status: 0 done; 1 a mistake in the input, a limit, or a file that cannot be read or written;\n"
+    "2 a command line that is not described here; 3 a bug of Sectile.";
 
 std::vector<std::string> archNames() {
   std::vector<std::string> names;
@@ -28,12 +29,14 @@ std::vector<std::string> archNames() {
   return names;
 }
 
-/// Puts something at the three standard descriptors that are closed, so that no file opened later takes their place
-/// and receives what is meant for them. Using it fails, as using the closed descriptor would.
+/// Puts something at the three standard descriptors that are closed, so that no file opened later takes their
+/// place and receives what is meant for them. Reading stdin and writing stdout still fail, as on the closed
+/// descriptors; messages to a stderr that is not there are lost.
 static void holdStandardFiles() {
+  constexpr int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
   for (int fd = 0; fd < 3; ++fd)
     if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)
-      if (int got = ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY); got > fd)
+      if (int got = ::open("/dev/null", modes[fd]); got > fd)
         ::close(got);
 }
 
@@ -41,13 +44,21 @@ void printOut(std::string_view text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return;
-  throw UserError({{}, {}, "output", fmt::format("standard output cannot be written: {}", std::strerror(errno)), "stdout",
+  throw UserError({{},
+                   {},
+                   "output",
+                   fmt::format("standard output cannot be written: {}", std::strerror(errno)),
+                   "stdout",
                    "send it to a file or a program that reads it"});
 }
 
 void writeFile(const std::string &path, std::string_view bytes) {
   auto fail = [&] {
-    throw UserError({{}, {}, "output", fmt::format("'{}' cannot be written: {}", path, std::strerror(errno)), "out_file",
+    throw UserError({{},
+                     {},
+                     "output",
+                     fmt::format("'{}' cannot be written: {}", path, std::strerror(errno)),
+                     "out_file",
                      "name a file in a directory that you can write to"});
   };
   std::FILE *file = std::fopen(path.c_str(), "wbe");
@@ -63,7 +74,7 @@ void writeFile(const std::string &path, std::string_view bytes) {
 
 /// `action` with every error turned into a message and a status.
 static int guarded(const std::function<int()> &action) {
-  auto say = [](std::string_view text) { fmt::print(stderr, "{}\n", text); };
+  auto say = [](const std::string &text) { std::fputs((text + "\n").c_str(), stderr); };
   try {
     return action();
   } catch (const UserError &e) {
@@ -99,11 +110,7 @@ int runTool(CLI::App &app, int argc, char **argv, const std::function<int()> &ac
     printOut(out.str());
     return isDone ? parsed : action();
   });
-  try {
-    fmt::print(stderr, "{}", err.str());
-  } catch (const std::system_error &) {
-    // With stderr gone there is only the exit status left to say it.
-  }
+  std::fputs(err.str().c_str(), stderr);
   return status;
 }
 

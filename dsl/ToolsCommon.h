@@ -16,8 +16,8 @@ namespace sectile::tools {
 /// Exit statuses, the same for every program (docs/cli.md).
 enum ExitStatus : int {
   exitOk = 0,
-  exitUserError = 1,     ///< a mistake in a file or argument, a limit, or a file that cannot be read or written
-  exitUsage = 2,         ///< the command line is not one that --help describes
+  exitUserError = 1, ///< a mistake in a file or argument, a limit, or a file that cannot be read or written
+  exitUsage = 2,     ///< the command line is not one that --help describes
   exitInternalError = 3, ///< a bug of Sectile
 };
 /// The statuses in words, the end of every --help.
@@ -26,8 +26,8 @@ extern const char *const exitStatusText;
 /// Names of all rows of the targets table.
 std::vector<std::string> archNames();
 
-/// Parses the command line, then runs `action`. Mistakes become one message on stderr and the status above; a closed
-/// stdin, stdout or stderr is harmless.
+/// Parses the command line, then runs `action`. Mistakes become one message on stderr and the status above; a
+/// closed stdin, stdout or stderr is harmless.
 int runTool(CLI::App &app, int argc, char **argv, const std::function<int()> &action);
 
 /// Writes to standard output. UserError [stdout] with the system's reason when that fails.

@@ -105,8 +105,8 @@ std::vector<std::string> placesBelowTop(const std::vector<Command> &commands) {
   return places;
 }
 
-/// Branches of the two `case` statements of bash and zsh. `words`, `files` and `directories` are the statements that
-/// offer words (a {} stands for them), files, directories.
+/// Branches of the two `case` statements of bash and zsh. `words`, `files` and `directories` are the
+/// statements that offer words (a {} stands for them), files, directories.
 struct Offers {
   const char *words, *files, *directories;
 };
@@ -201,7 +201,8 @@ fi
 }
 
 std::string fishScript(const std::string &name, const std::vector<Command> &commands) {
-  std::string text = fmt::format(R"(# fish completion of {name}. Use: {name} completion fish | source
+  std::string text =
+      fmt::format(R"(# fish completion of {name}. Use: {name} completion fish | source
 function __{name}_at
   set -l place
   for word in (commandline -opc)[2..-1]
@@ -213,7 +214,7 @@ function __{name}_at
 end
 complete -c {name} -f
 )",
-                                 fmt::arg("name", name), fmt::arg("places", joined(placesBelowTop(commands))));
+                  fmt::arg("name", name), fmt::arg("places", joined(placesBelowTop(commands))));
   for (const Command &c : commands) {
     std::string head = fmt::format("complete -c {} -n '__{}_at \"{}\"'", name, name, c.place);
     for (std::size_t i = 0; i < c.subcommands.size(); ++i)
@@ -227,9 +228,9 @@ complete -c {name} -f
       for (const std::string &option : o.names)
         text += option.starts_with("--") ? " -l " + option.substr(2) : " -s " + option.substr(1);
       if (o.value.isTaken)
-        text += !o.value.choices.empty()                 ? fmt::format(" -x -a '{}'", joined(o.value.choices))
+        text += !o.value.choices.empty()                ? fmt::format(" -x -a '{}'", joined(o.value.choices))
                 : o.value.isFile || o.value.isDirectory ? " -r -F"
-                                                         : " -x";
+                                                        : " -x";
       text += " -d " + quoted(o.about) + "\n";
     }
   }

@@ -10,8 +10,8 @@ class App;
 
 namespace sectile::tools {
 
-/// A script that completes the subcommands, options, fixed values and file names of `app` under its name. `shell` is
-/// bash, zsh or fish.
+/// A script that completes the subcommands, options, fixed values and file names of `app` under its name.
+/// `shell` is bash, zsh or fish.
 std::string completionScript(const CLI::App &app, const std::string &shell);
 
 } // namespace sectile::tools

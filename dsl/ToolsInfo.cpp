@@ -37,8 +37,10 @@ std::vector<Property> properties() {
   using T = Target;
   return {
       {"chip", "chip", [](const T &t) { return t.chip; }},
-      {"compute capability", "computeCapability", [](const T &t) { return fmt::format("{}.{}", t.major, t.minor); }},
-      {"PTX version", "ptxVersion", [](const T &t) { return fmt::format("{}.{}", t.ptxVersion / 10, t.ptxVersion % 10); }},
+      {"compute capability", "computeCapability",
+       [](const T &t) { return fmt::format("{}.{}", t.major, t.minor); }},
+      {"PTX version", "ptxVersion",
+       [](const T &t) { return fmt::format("{}.{}", t.ptxVersion / 10, t.ptxVersion % 10); }},
       {"multiprocessors", "multiprocessors", [](const T &t) { return t.smCount; }},
       {"shared bytes per block", "sharedBytesPerBlock", [](const T &t) { return t.sharedBytesPerBlock; }},
       {"shared bytes per SM", "sharedBytesPerSm", [](const T &t) { return t.sharedBytesPerSm; }},
@@ -91,7 +93,11 @@ std::string tableText(const std::vector<std::vector<std::string>> &rows) {
 std::string readableCacheDir(const std::string &asked) {
   const std::string &dir = asked.empty() ? runtime::env().cacheDir : asked;
   if (dir.empty())
-    throw UserError({{}, {}, "cache", "no cache directory can be named: neither SECTILE_CACHE_DIR nor HOME is set", "cache_dir",
+    throw UserError({{},
+                     {},
+                     "cache",
+                     "no cache directory can be named: neither SECTILE_CACHE_DIR nor HOME is set",
+                     "cache_dir",
                      "name it with --dir"});
   if (DIR *handle = opendir(dir.c_str())) {
     closedir(handle);
@@ -99,7 +105,11 @@ std::string readableCacheDir(const std::string &asked) {
   }
   if (errno == ENOENT && asked.empty())
     return {};
-  throw UserError({{}, {}, "cache", fmt::format("'{}' cannot be read: {}", dir, std::strerror(errno)), "cache_dir",
+  throw UserError({{},
+                   {},
+                   "cache",
+                   fmt::format("'{}' cannot be read: {}", dir, std::strerror(errno)),
+                   "cache_dir",
                    "name a directory that you can read, with --dir or SECTILE_CACHE_DIR"});
 }
 
@@ -205,11 +215,16 @@ std::string cachePruneText(const std::string &asked, std::optional<std::uint64_t
     damaged += !e.damage.empty();
   }
   if (kept > limit || damaged)
-    throw UserError({{}, {}, "cache",
-                     fmt::format("{} files removed from '{}', {} entries ({} bytes, {} damaged) remain over the limit", removed,
-                                 dir, entries.size(), kept, damaged),
-                     "cache_prune", "check that you may write to the directory"});
-  return fmt::format("{}: {} files removed, {} entries with {} bytes kept\n", dir, removed, entries.size(), kept);
+    throw UserError(
+        {{},
+         {},
+         "cache",
+         fmt::format("{} files removed from '{}', {} entries ({} bytes, {} damaged) remain over the limit",
+                     removed, dir, entries.size(), kept, damaged),
+         "cache_prune",
+         "check that you may write to the directory"});
+  return fmt::format("{}: {} files removed, {} entries with {} bytes kept\n", dir, removed, entries.size(),
+                     kept);
 }
 
 } // namespace sectile::tools

@@ -39,25 +39,37 @@ int main(int argc, char **argv) {
   std::string dir;
   std::optional<std::uint64_t> maxBytes;
   CLI::App *list = cache->add_subcommand("list", "List its entries, most recently used first");
-  CLI::App *prune = cache->add_subcommand("prune", "Remove damaged entries, and over --max-bytes the least recently used");
+  CLI::App *prune =
+      cache->add_subcommand("prune", "Remove damaged entries, and over --max-bytes the least recently used");
   for (CLI::App *command : {list, prune})
     command->add_option("--dir", dir, "The directory; default: the one in use")->type_name("DIR");
-  prune->add_option("--max-bytes", maxBytes, "Bytes to keep, with or without a unit such as 200MiB; default: no limit")
+  prune
+      ->add_option("--max-bytes", maxBytes,
+                   "Bytes to keep, with or without a unit such as 200MiB; default: no limit")
       ->transform(CLI::AsSizeValue(false))
+      // Runs before the line above, which takes -5 for a very large number.
+      ->transform(CLI::Validator(
+          [](std::string &text) { return text.starts_with("-") ? "negative: " + text : std::string(); }, ""))
       ->type_name("BYTES");
   prints(list, [&] { return cacheListText(dir); });
   prints(prune, [&] { return cachePruneText(dir, maxBytes); });
 
   bool json = false;
-  CLI::App *targetsCommand = app.add_subcommand("targets", "The GPUs that code is made for, with limits and features");
+  CLI::App *targetsCommand =
+      app.add_subcommand("targets", "The GPUs that code is made for, with limits and features");
   targetsCommand->add_flag("--json", json, "As JSON");
   prints(targetsCommand, [&] { return json ? targetsJson() : targetsText(); });
-  prints(app.add_subcommand("env", "The environment switches, with today's values"), [] { return runtime::envTableText(); });
-  prints(app.add_subcommand("version", "Versions of Sectile and of what it uses here"), [] { return versionText(); });
+  prints(app.add_subcommand("env", "The environment switches, with today's values"),
+         [] { return runtime::envTableText(); });
+  prints(app.add_subcommand("version", "Versions of Sectile and of what it uses here"),
+         [] { return versionText(); });
 
   std::string shell;
-  CLI::App *completion = app.add_subcommand("completion", "Print a script that completes this program's words in a shell");
-  completion->add_option("shell", shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  CLI::App *completion =
+      app.add_subcommand("completion", "Print a script that completes this program's words in a shell");
+  completion->add_option("shell", shell, "The shell")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   prints(completion, [&] { return completionScript(app, shell); });
 
   const auto all = [](const CLI::App *) { return true; };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sectile-run`: runs a module as text on the interpreter or a GPU with generated arguments, or prints a stage of it.
+// `sectile-run`: runs a module as text on the interpreter or a GPU with generated arguments, or prints a
+// stage of it.
+#include "dsl/ToolsRun.h"
 #include "dsl/Context.h"
 #include "dsl/Diagnostics.h"
 #include "dsl/Lower.h"
 #include "dsl/ToolArgs.h"
 #include "dsl/Tools.h"
 #include "dsl/ToolsCommon.h"
-#include "dsl/ToolsRun.h"
 #include "ir/Interp.h"
 #include "ir/TileDialect.h"
 #include "runtime/Launch.h"
@@ -47,19 +48,26 @@ mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
 /// The types and flags of the kernel's arguments, checked against what the command line gave.
 void matchArguments(mlir::func::FuncOp func, std::vector<ToolArg> &args) {
   if (args.size() != func.getNumArguments())
-    throw UserError({{}, func.getName().str(), "run",
-                     fmt::format("{} arguments given, the kernel has {}", args.size(), func.getNumArguments()), "run_args",
-                     "give one --arg per argument, such as --arg 64x128xbf16=normal:1"});
+    throw UserError(
+        {{},
+         func.getName().str(),
+         "run",
+         fmt::format("{} arguments given, the kernel has {}", args.size(), func.getNumArguments()),
+         "run_args",
+         "give one --arg per argument, such as --arg 64x128xbf16=normal:1"});
   for (unsigned i = 0; i < args.size(); ++i) {
     mlir::Type type = func.getArgument(i).getType();
     auto view = llvm::dyn_cast<tileir::TensorType>(type);
     int rank = view ? static_cast<int>(view.getRank()) : -1;
     auto dtype = tileir::dtypeOfType(view ? view.getElementType() : type);
     if (rank != args[i].arg.rank || !dtype || *dtype != args[i].arg.dtype)
-      throw UserError({{}, func.getName().str(), "run",
+      throw UserError({{},
+                       func.getName().str(),
+                       "run",
                        fmt::format("argument {} is {}, the kernel takes {} of rank {}", i, args[i].text,
                                    dtype ? name(*dtype) : "another type", rank),
-                       "run_arg_type", "correct its --arg"});
+                       "run_arg_type",
+                       "correct its --arg"});
     args[i].arg.readOnly = static_cast<bool>(func.getArgAttr(i, tileir::readOnlyAttr));
   }
 }
@@ -84,7 +92,11 @@ int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
                             : stage == Stage::cubin ? lowered.artifact.cubin
                                                     : lowered.text;
   if (text.empty())
-    throw UserError({{}, lowering.kernel, "emit", "no ptxas was found to assemble a cubin", "emit_ptxas",
+    throw UserError({{},
+                     lowering.kernel,
+                     "emit",
+                     "no ptxas was found to assemble a cubin",
+                     "emit_ptxas",
                      "install it, or name it in SECTILE_PTXAS, or emit ptx"});
   if (options.out.empty())
     printOut(text);
@@ -93,7 +105,8 @@ int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
   return exitOk;
 }
 
-void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &options, std::vector<ToolArg> &args) {
+void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &options,
+              std::vector<ToolArg> &args) {
   StageTimes times;
   LowerOptions lowering;
   lowering.kernel = kernelName(module);
@@ -122,11 +135,14 @@ void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &opt
 
 void addCommonOptions(CLI::App &app, RunOptions &options, const std::string &whatFor) {
   app.add_option("file", options.file, "Module file, - for standard input")->required()->type_name("FILE");
-  app.add_option("--arch", options.arch, "Target" + whatFor)->check(CLI::IsMember(archNames()))->capture_default_str();
+  app.add_option("--arch", options.arch, "Target" + whatFor)
+      ->check(CLI::IsMember(archNames()))
+      ->capture_default_str();
   app.add_option("--warps", options.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
   app.add_option("--out,-o", options.out, "File for the stage; default: standard output")->type_name("FILE");
   app.add_option("--arg", options.args,
-                 "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, bytes:B) or DTYPE=V")
+                 "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, "
+                 "bytes:B) or DTYPE=V")
       ->type_name("ARG")
       ->allow_extra_args(false);
 }
@@ -158,7 +174,11 @@ int runFile(const RunOptions &options) {
   llvm::SourceMgr sources;
   auto input = llvm::MemoryBuffer::getFileOrSTDIN(options.file);
   if (!input)
-    throw UserError({{}, {}, "run", fmt::format("'{}': {}", options.file, input.getError().message()), "run_file",
+    throw UserError({{},
+                     {},
+                     "run",
+                     fmt::format("'{}': {}", options.file, input.getError().message()),
+                     "run_file",
                      "name a module file, or - for standard input"});
   sources.AddNewSourceBuffer(std::move(*input), llvm::SMLoc());
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -170,7 +190,11 @@ int runFile(const RunOptions &options) {
     return exitUserError;
   mlir::func::FuncOp func = kernelOf(*module);
   if (!func)
-    throw UserError({{}, {}, "run", fmt::format("'{}' holds no function with tile.kernel", options.file), "run_kernel",
+    throw UserError({{},
+                     {},
+                     "run",
+                     fmt::format("'{}' holds no function with tile.kernel", options.file),
+                     "run_kernel",
                      "mark the kernel: func.func @name(..) attributes {tile.kernel}"});
 
   std::vector<ToolArg> args;
@@ -191,7 +215,8 @@ int runFile(const RunOptions &options) {
     DiagnosticCollector diagnostics(context.get());
     auto program = tileir::InterpProgram::build(*module);
     if (!program)
-      diagnostics.raise(kernelName(*module), "interpreter", moduleText(*module, true), "--device=interpreter");
+      diagnostics.raise(kernelName(*module), "interpreter", moduleText(*module, true),
+                        "--device=interpreter");
     std::vector<KernelArg> passed;
     for (ToolArg &a : args)
       passed.push_back(a.arg);

@@ -20,7 +20,7 @@ ADD = """
 func.func @add(%X: !tile.tensor<1, f32> {tile.readonly}, %Y: !tile.tensor<1, f32>) attributes {tile.kernel} {
   %i = tile.grid %Y [64] : !tile.tensor<1, f32> -> index
   %x = tile.load %X[%i] : !tile.tensor<1, f32> -> tensor<64xf32>
-  %s = tile.add %x, %x : tensor<64xf32>
+  %s = tile.binary add %x, %x : tensor<64xf32>
   tile.store %s, %Y[%i] : tensor<64xf32>, !tile.tensor<1, f32>
   return
 }
@@ -126,7 +126,7 @@ class Files(Cli):
         self.fails(USER, "error", *words, self.write("zeros.mlir", bytes(5000)), program=program)
         self.fails(USER, "error", *words, self.write("bytecode.mlir", b"ML\xefR" + garbage), program=program)
         self.fails(USER, "error", *words, self.write("half.mlir", ADD[:200]), program=program)
-        self.fails(USER, "error", *words, self.write("notile.mlir", ADD.replace("tile.add", "tile.ad")), program=program)
+        self.fails(USER, "error", *words, self.write("notile.mlir", ADD.replace("tile.binary", "tile.binar")), program=program)
         self.fails(USER, "error", *words, self.write("elf.mlir", pathlib.Path("/bin/true").read_bytes()), program=program)
 
     def test_bad_files(self):
@@ -148,7 +148,7 @@ class Files(Cli):
         self.fails(USER, "1 arguments given, the kernel has 2", "run", file, "--arg=5xf32=iota")
         self.fails(USER, "run_arg_type", "run", file, "--arg=5xf32=iota", "--arg=5xf16=zeros")
         self.fails(USER, "run_arg_type", "run", file, "--arg=5xf32=iota", "--arg=f32=1")
-        for bad in ("", "5", "5xf32", "5xf99=iota", "-5xf32=iota", "5xf32=nonsense", "xf32=iota", "1x1x1x1x1x1xf32=iota",
+        for bad in ("5", "5xf32", "5xf99=iota", "-5xf32=iota", "5xf32=nonsense", "xf32=iota", "1x1x1x1x1x1xf32=iota",
                     "99999999999xf32=zeros", "99999999999999999999xf32=zeros", "f32=abc"):
             self.fails(USER, "tool_arg", "run", file, "--arg=5xf32=iota", "--arg=" + bad)
 
@@ -196,8 +196,11 @@ class Files(Cli):
                 self.assertIn(why, done.stderr)
         done = subprocess.run(["bash", "-c", '"$0" targets >&- 2>&- <&-', SECTILE], check=False, timeout=120)
         self.assertEqual(done.returncode, USER)
-        done = subprocess.run(["bash", "-c", '"$0" frobnicate 2>&-', SECTILE], check=False, timeout=120)
-        self.assertEqual(done.returncode, USAGE)
+        for closed in ("2>&-", "2>/dev/full"):
+            for words, status in ((["frobnicate"], USAGE), (["run", str(self.folder / "none")], USER),
+                                  (["run", str(self.write("garbage.mlir", "garbage"))], USER)):
+                done = subprocess.run(["bash", "-c", f'"$0" "$@" {closed}', SECTILE, *words], check=False, timeout=120)
+                self.assertEqual(done.returncode, status, f"{words} {closed}")
 
 
 class Cache(Cli):
