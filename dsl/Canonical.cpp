@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ leaves the order in which operands are evaluated to the compiler. The order of ops in a block is therefore made
-// anew from what does not depend on it: the data flow, and the order of statements that write memory.
+// C++ leaves the order in which operands are evaluated to the compiler. The order of ops in a block is
+// therefore made anew from what does not depend on it: the data flow, and the order of statements that write
+// memory.
 #include "dsl/Trace.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -43,11 +43,13 @@ int Config::pick(std::string_view name, std::initializer_list<int> choices, std:
     fail(loc, "pick", "\"" + text + "\" has no choices", "pick_list", "list at least the default");
   Value &v = named[text];
   if (v.asked && v.choices != list)
-    fail(loc, "pick", "\"" + text + "\" is asked for with choices " + listText(list) + " and was with " +
+    fail(loc, "pick",
+         "\"" + text + "\" is asked for with choices " + listText(list) + " and was with " +
              listText(v.choices),
          "pick_list", "ask once and keep the value in a variable");
   if (v.byHand && std::find(list.begin(), list.end(), v.value) == list.end())
-    fail(loc, "pick", "\"" + text + "\" is set to " + std::to_string(v.value) + ", which is not among " + listText(list),
+    fail(loc, "pick",
+         "\"" + text + "\" is set to " + std::to_string(v.value) + ", which is not among " + listText(list),
          "pick_value", "set one of the list, or add " + std::to_string(v.value) + " to it");
   if (!v.byHand)
     v.value = list.front();
@@ -69,15 +71,16 @@ int Config::coverParameter(std::string_view name, const detail::TracedTensor &x,
   detail::Trace &t = detail::Trace::get(loc, "cover");
   const std::string text(name);
   if (axis < 0 || axis >= rank)
-    t.fail(loc, "cover", "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank), "cover_axis",
-           "use an axis from 0 to " + std::to_string(rank - 1));
+    t.fail(loc, "cover", "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank),
+           "cover_axis", "use an axis from 0 to " + std::to_string(rank - 1));
   if (x.parameter() < 0)
-    t.fail(loc, "cover", "\"" + text + "\" covers a tensor that is no parameter of the kernel", "cover_tensor",
-           "cover the parameter that it was sliced from");
+    t.fail(loc, "cover", "\"" + text + "\" covers a tensor that is no parameter of the kernel",
+           "cover_tensor", "cover the parameter that it was sliced from");
   const std::int64_t length = t.hostArgs[x.parameter()].dims[axis];
   const int bucket = detail::coverBucket(length);
   if (bucket < length)
-    t.fail(loc, "cover", "axis " + std::to_string(axis) + " has length " + std::to_string(length) +
+    t.fail(loc, "cover",
+           "axis " + std::to_string(axis) + " has length " + std::to_string(length) +
                ", too long for one tile",
            "cover_value", "go through the axis with range");
   Value &v = named[text];
@@ -85,9 +88,11 @@ int Config::coverParameter(std::string_view name, const detail::TracedTensor &x,
     t.fail(loc, "cover", "\"" + text + "\" is asked for twice, for different axes or as a pick", "pick_list",
            "use one name for one number");
   if (v.byHand && v.value < length)
-    t.fail(loc, "cover", "\"" + text + "\" is set to " + std::to_string(v.value) + ", less than the " +
+    t.fail(loc, "cover",
+           "\"" + text + "\" is set to " + std::to_string(v.value) + ", less than the " +
                std::to_string(length) + " of axis " + std::to_string(axis),
-           "cover_value", "set at least " + std::to_string(length) + ", or leave it to the bucket " +
+           "cover_value",
+           "set at least " + std::to_string(length) + ", or leave it to the bucket " +
                std::to_string(bucket));
   if (!v.byHand)
     v.value = bucket;
@@ -98,10 +103,10 @@ int Config::coverParameter(std::string_view name, const detail::TracedTensor &x,
   return v.value;
 }
 
-void Config::forget(std::string_view name) {
-  auto it = named.find(name);
-  if (it != named.end())
-    it->second.asked = false;
+void Config::forgetAsked() {
+  std::erase_if(named, [](const auto &entry) { return !entry.second.byHand; });
+  for (auto &[name, v] : named)
+    v.asked = false;
 }
 
 std::string Config::askedNames() const {
@@ -131,7 +136,9 @@ std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
-                    [](const auto &a, const auto &b) { return a.first == b.first && a.second.value == b.second.value; });
+                    [](const auto &a, const auto &b) {
+                      return a.first == b.first && a.second.value == b.second.value;
+                    });
 }
 
 } // namespace sectile

@@ -61,8 +61,8 @@ CellRef Trace::loopCounter(std::uint32_t loop) {
   if (info.reversed)
     iv = binary(tileir::BinaryFn::k_sub, info.base, iv, info.where);
   else if (info.factor)
-    iv = binary(tileir::BinaryFn::k_add, info.base, binary(tileir::BinaryFn::k_mul, iv, info.factor, info.where),
-                info.where);
+    iv = binary(tileir::BinaryFn::k_add, info.base,
+                binary(tileir::BinaryFn::k_mul, iv, info.factor, info.where), info.where);
   return define(iv, info.where);
 }
 
@@ -111,8 +111,11 @@ void Trace::closeLoop(std::uint32_t loop) {
 }
 
 void Trace::leaveLoop(std::uint32_t loop, std::size_t depth) {
-  failLater({SourceLoc(loops[loop].where), {}, "range",
-             "the loop is left by break, return or goto, but its body is traced once for all trips", "loop_left",
+  failLater({SourceLoc(loops[loop].where),
+             {},
+             "range",
+             "the loop is left by break, return or goto, but its body is traced once for all trips",
+             "loop_left",
              "use when for what depends on traced values, and bounds or loopWhile for the number of trips"});
   while (frames.size() > depth) {
     Frame f = pop();
@@ -130,11 +133,14 @@ void Trace::checkCarriedExtents(Operation *loop, ValueRange yielded, llvm::Array
     std::string source = "an operation";
     if (auto l = llvm::dyn_cast<FileLineColLoc>(varying.op->getLoc())) {
       llvm::StringRef file = l.getFilename().getValue();
-      source = (file.contains('/') ? file.rsplit('/').second : file).str() + ":" + std::to_string(l.getLine());
+      source =
+          (file.contains('/') ? file.rsplit('/').second : file).str() + ":" + std::to_string(l.getLine());
     }
     fail(written[i], "=",
-         "the Tile declared at " + line(cells[ids[i]].where) + " is carried round a loop, but which of its lanes exist "
-         "depends on the trip, through the " + (varying.mask ? "mask" : "tail") + " of the value made at " + source +
+         "the Tile declared at " + line(cells[ids[i]].where) +
+             " is carried round a loop, but which of its lanes exist "
+             "depends on the trip, through the " +
+             (varying.mask ? "mask" : "tail") + " of the value made at " + source +
              "; lanes missing in one trip would be lost with all they held",
          "carried_extent", "give missing lanes a value (.fill(0)), or reduce inside the loop");
   }
@@ -157,7 +163,8 @@ static Value indexOperand(Trace &t, const TileAt &x, const char *what) {
   return v;
 }
 
-Range::Range(const TileAt &lo, const TileAt &hi, const TileAt &step) : exceptions(std::uncaught_exceptions()) {
+Range::Range(const TileAt &lo, const TileAt &hi, const TileAt &step)
+    : exceptions(std::uncaught_exceptions()) {
   using tileir::BinaryFn;
   Trace &t = Trace::get(lo.loc, "range");
   trace = t.id;
@@ -170,7 +177,8 @@ Range::Range(const TileAt &lo, const TileAt &hi, const TileAt &step) : exception
     if (auto constant = by.getDefiningOp<tileir::ConstantOp>())
       value = llvm::cast<IntegerAttr>(constant.getValue()).getValue();
     if (value.isZero())
-      t.fail(step.loc, "range", "the step is 0", "range_step", "use a step above 0, or below 0 to count down");
+      t.fail(step.loc, "range", "the step is 0", "range_step",
+             "use a step above 0, or below 0 to count down");
     if (value.isNegative()) {
       // hi, hi + step, .. above lo: count the distance up and take it off.
       l.lo = t.indexConstant(0, l.where);
@@ -213,7 +221,8 @@ Range::~Range() {
 void Range::open() {
   Trace &t = Trace::get({}, "range");
   if (isOpen || t.id != trace)
-    t.fail(t.id == trace ? t.loops[loop].where : std::source_location(), "range", "the range is already being gone through, or belongs to another trace", "range_once",
+    t.fail(t.id == trace ? t.loops[loop].where : std::source_location(), "range",
+           "the range is already being gone through, or belongs to another trace", "range_once",
            "write range(...) in the for statement itself");
   depth = t.frames.size();
   t.openLoop(loop);
@@ -392,7 +401,8 @@ void WhileTrace::beginCondition() {
 void WhileTrace::beginBody(const Tile &cond) {
   Trace &t = Trace::get(where, "loopWhile");
   if (t.frames.size() != depth)
-    t.fail(where, "loopWhile", "a loop or branch inside is still open", "range_once", "end what was begun inside");
+    t.fail(where, "loopWhile", "a loop or branch inside is still open", "range_once",
+           "end what was begun inside");
   t.frames.back().condition = conditionOperand(t, TileAt(cond, where), "loopWhile");
   t.push(Frame::Kind::whileBody, where);
 }
@@ -400,7 +410,8 @@ void WhileTrace::beginBody(const Tile &cond) {
 void WhileTrace::end() {
   Trace &t = Trace::get(where, "loopWhile");
   if (t.frames.size() != depth + 1)
-    t.fail(where, "loopWhile", "a loop or branch inside is still open", "range_once", "end what was begun inside");
+    t.fail(where, "loopWhile", "a loop or branch inside is still open", "range_once",
+           "end what was begun inside");
   t.closeWhile();
 }
 
@@ -409,8 +420,9 @@ void Trace::closeWhile() {
   const std::size_t parent = frames.size() - 1;
   const unsigned oldBefore = test.block->getNumArguments(), oldAfter = body.block->getNumArguments();
   Replaced replaced;
-  Carried carried;                         // initial values, and what the body hands back
-  llvm::SmallVector<std::uint32_t> passed; // all cells that leave the condition: carried ones and those set there
+  Carried carried; // initial values, and what the body hands back
+  llvm::SmallVector<std::uint32_t>
+      passed; // all cells that leave the condition: carried ones and those set there
   llvm::SmallVector<Value> passedValues;
   llvm::SmallVector<Position> passedWritten;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lanes of a value exist may differ from trip to trip of a loop: because a load's offset moves toward the end of
-// a tensor, or a mask is computed from the loop variable. A carried cell must not have such lanes.
+// Which lanes of a value exist may differ from trip to trip of a loop: because a load's offset moves toward
+// the end of a tensor, or a mask is computed from the loop variable. A carried cell must not have such lanes.
 #include "dsl/Trace.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -64,7 +64,8 @@ private:
     auto end = f.getUpperBound().getDefiningOp<DimOp>();
     auto begin = f.getLowerBound().getDefiningOp<ConstantOp>();
     auto number = begin ? llvm::dyn_cast<IntegerAttr>(begin.getValue()) : IntegerAttr();
-    return end && end.getX() == load.getX() && int(end.getAxis()) == axis && number && !number.getValue().isNegative();
+    return end && end.getX() == load.getX() && int(end.getAxis()) == axis && number &&
+           !number.getValue().isNegative();
   }
 
   /// The slices that a tensor inside the loop is made of.
@@ -128,8 +129,9 @@ private:
       if (auto f = llvm::dyn_cast<scf::ForOp>(owner))
         return lanes(f.getTiedLoopInit(arg)->get(), what);
       if (auto w = llvm::dyn_cast<scf::WhileOp>(owner))
-        return arg.getOwner() == &w.getBefore().front() ? lanes(w.getInits()[arg.getArgNumber()], what)
-                                                        : lanes(w.getConditionOp().getArgs()[arg.getArgNumber()], what);
+        return arg.getOwner() == &w.getBefore().front()
+                   ? lanes(w.getInits()[arg.getArgNumber()], what)
+                   : lanes(w.getConditionOp().getArgs()[arg.getArgNumber()], what);
       return {};
     }
     Operation *def = v.getDefiningOp();
@@ -173,7 +175,8 @@ private:
               return r;
           return lanes(op.getAcc(), what);
         })
-        .Case<PermuteOp>([&](PermuteOp op) { return lanes(op.getX(), what == maskOf ? maskOf : op.getPerm()[what]); })
+        .Case<PermuteOp>(
+            [&](PermuteOp op) { return lanes(op.getX(), what == maskOf ? maskOf : op.getPerm()[what]); })
         .Case<ReshapeOp>([&](ReshapeOp op) { return ofReshape(op, what); })
         .Case<scf::ForOp>([&](scf::ForOp op) {
           return first({op.getInits()[number], op.getYieldedValues()[number]}, what);
@@ -181,7 +184,8 @@ private:
         .Case<scf::IfOp>([&](scf::IfOp op) {
           return first({op.thenYield().getOperand(number), op.elseYield().getOperand(number)}, what);
         })
-        .Case<scf::WhileOp>([&](scf::WhileOp op) { return lanes(op.getConditionOp().getArgs()[number], what); })
+        .Case<scf::WhileOp>(
+            [&](scf::WhileOp op) { return lanes(op.getConditionOp().getArgs()[number], what); })
         .Default([&](Operation *op) { return first(op->getOperands(), what); }); // elementwise, broadcast
   }
 

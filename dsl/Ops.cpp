@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace sectile {
 
-using detail::Trace;
 using detail::Position;
+using detail::Trace;
 using tileir::BinaryFn;
 using tileir::ComparePred;
 using tileir::UnaryFn;
@@ -19,7 +19,8 @@ namespace detail {
 std::string tileText(Value v) {
   if (llvm::isa<tileir::TensorType>(v.getType()))
     return "a tensor";
-  return (llvm::isa<RankedTensorType>(v.getType()) ? "a tile of " : "a scalar of ") + tileir::describe(v.getType());
+  return (llvm::isa<RankedTensorType>(v.getType()) ? "a tile of " : "a scalar of ") +
+         tileir::describe(v.getType());
 }
 
 } // namespace detail
@@ -38,7 +39,9 @@ static Value tileOperand(Trace &t, const TileAt &x, const char *op) {
   return t.read(x.cell, op, x.loc);
 }
 
-static llvm::SmallVector<int64_t> shapeVector(std::span<const int> shape) { return {shape.begin(), shape.end()}; }
+static llvm::SmallVector<int64_t> shapeVector(std::span<const int> shape) {
+  return {shape.begin(), shape.end()};
+}
 
 /// Repeats a scalar, or axes of length 1. @pre the shapes fit.
 static Value repeatTo(Trace &t, Value v, llvm::ArrayRef<int64_t> shape, Position loc) {
@@ -191,8 +194,9 @@ Tile keep(TileAt mask, TileAt x) {
 Tile fill(TileAt x, TileAt value) {
   Trace &t = Trace::get(x.loc, "fill");
   Value in = tileOperand(t, x, "fill");
-  Value number = value.isLiteral ? t.constant(tileir::elementOf(in.getType()), {}, value.number, "fill", value.loc)
-                                 : t.read(value.cell, "fill", value.loc);
+  Value number = value.isLiteral
+                     ? t.constant(tileir::elementOf(in.getType()), {}, value.number, "fill", value.loc)
+                     : t.read(value.cell, "fill", value.loc);
   Violation v;
   Type type = tileir::inferFill(in.getType(), number.getType(), v);
   if (!type)
@@ -260,10 +264,12 @@ Tile reduce(Reduction kind, const TileAt &x, int axis) {
 /// Lengths of a new tile.
 static void checkShape(Trace &t, Position loc, const char *op, std::span<const int> shape) {
   if (shape.size() > std::size_t(maxRank))
-    t.fail(loc, op, "the shape has " + std::to_string(shape.size()) + " axes", "tile_rank", "use at most 5 axes");
+    t.fail(loc, op, "the shape has " + std::to_string(shape.size()) + " axes", "tile_rank",
+           "use at most 5 axes");
   for (int d : shape)
     if (d < 1)
-      t.fail(loc, op, "a length is " + std::to_string(d), "tile_length", "every length of a tile is at least 1");
+      t.fail(loc, op, "a length is " + std::to_string(d), "tile_length",
+             "every length of a tile is at least 1");
 }
 
 Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value, Position loc) {
@@ -275,8 +281,8 @@ Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value, Positi
     return Tile(t.define(t.constant(element, shapeVector(shape), value.number, op, loc), loc));
   Value x = t.read(value.cell, op, value.loc);
   if (x.getType() != element)
-    t.fail(loc, op, "the value is " + tileText(x) + ", not a scalar of " + std::string(name(dtype)), "full_scalar",
-           "give a host number, or cast the scalar");
+    t.fail(loc, op, "the value is " + tileText(x) + ", not a scalar of " + std::string(name(dtype)),
+           "full_scalar", "give a host number, or cast the scalar");
   return Tile(t.define(repeatTo(t, x, shapeVector(shape), loc), loc));
 }
 

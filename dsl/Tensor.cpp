@@ -10,7 +10,7 @@ namespace sectile::detail {
 using tileir::Violation;
 
 TracedTensor::TracedTensor(const TracedTensor &other, Position loc)
-    : ref(other.ref.trace ? copyCell(other.ref, this, loc) : CellRef()), param(other.param) {}
+    : ref(other.ref.trace ? copyCell(other.ref, nullptr, loc) : CellRef()), param(other.param) {}
 
 TracedTensor &TracedTensor::operator=(TracedTensor value) {
   if (ref.trace && value.ref.trace) {
@@ -22,7 +22,7 @@ TracedTensor &TracedTensor::operator=(TracedTensor value) {
   }
   if (ref.trace)
     dropCell(ref, this);
-  ref = value.ref.trace ? copyCell(value.ref, this, Position()) : CellRef();
+  ref = value.ref.trace ? copyCell(value.ref, nullptr, Position()) : CellRef();
   param = value.param;
   return *this;
 }
@@ -41,10 +41,12 @@ static Value indexOperand(Trace &t, const TileAt &x, const char *op, int axis, b
     return t.constant(type, {}, x.number, op, x.loc);
   Value v = t.read(x.cell, op, x.loc);
   if (!tileir::elementOf(v.getType()).isIndex())
-    t.fail(x.loc, op, "the offset along axis " + std::to_string(axis) + " is " + tileText(v) + ", not of dtype index",
+    t.fail(x.loc, op,
+           "the offset along axis " + std::to_string(axis) + " is " + tileText(v) + ", not of dtype index",
            "offset_index", "convert it with cast<Index>(x)");
   if (scalar && v.getType() != type)
-    t.fail(x.loc, op, "the offset along axis " + std::to_string(axis) + " is " + tileText(v) + ", not a scalar",
+    t.fail(x.loc, op,
+           "the offset along axis " + std::to_string(axis) + " is " + tileText(v) + ", not a scalar",
            "offset_index", "use at(...) for coordinates lane by lane");
   return v;
 }

@@ -41,8 +41,9 @@ Tile Tile::dropAxes(const int *axes, int count, std::source_location loc) const 
     if (!tileir::checkAxis("drop", axis, shape.size(), "drop_c1", v))
       t.fail(loc, v);
     if (shape[axis] != 1)
-      t.fail(loc, "drop", "axis " + std::to_string(axis) + " of " + detail::tileText(x) + " has length " +
-               std::to_string(shape[axis]),
+      t.fail(loc, "drop",
+             "axis " + std::to_string(axis) + " of " + detail::tileText(x) + " has length " +
+                 std::to_string(shape[axis]),
              "drop_c2", "drop axes of length 1, or reduce the axis first");
     gone[axis] = true;
   }

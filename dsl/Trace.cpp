@@ -29,7 +29,8 @@ static bool isForeign(llvm::StringRef file) {
   auto [folder, base] = file.rsplit('/');
   if (folder != "sectile" && !folder.ends_with("/sectile"))
     return false;
-  for (const char *own : {"Tile.h", "Tensor.h", "Ops.h", "Control.h", "Config.h", "Kernel.h", "OnlineSoftmax.h"})
+  for (const char *own :
+       {"Tile.h", "Tensor.h", "Ops.h", "Control.h", "Config.h", "Kernel.h", "OnlineSoftmax.h"})
     if (base == own)
       return true;
   return false;
@@ -37,7 +38,8 @@ static bool isForeign(llvm::StringRef file) {
 
 static std::string shortPosition(Position p) {
   llvm::StringRef file = p.file_name();
-  return (file.rsplit('/').second.empty() ? file : file.rsplit('/').second).str() + ":" + std::to_string(p.line());
+  return (file.rsplit('/').second.empty() ? file : file.rsplit('/').second).str() + ":" +
+         std::to_string(p.line());
 }
 
 Position Trace::resolve(Position loc) {
@@ -51,8 +53,10 @@ Location Trace::at(Position loc) {
   return FileLineColLoc::get(context(), p.file_name(), p.line(), p.column());
 }
 
-void Trace::fail(Position loc, llvm::StringRef op, std::string message, llvm::StringRef rule, std::string wayOut) {
-  ErrorParts parts{SourceLoc(resolve(loc)), kernel.name, op.str(), std::move(message), rule.str(), std::move(wayOut)};
+void Trace::fail(Position loc, llvm::StringRef op, std::string message, llvm::StringRef rule,
+                 std::string wayOut) {
+  ErrorParts parts{SourceLoc(resolve(loc)), kernel.name, op.str(),
+                   std::move(message),      rule.str(),  std::move(wayOut)};
   if (!sticky)
     sticky = parts; // a body that swallows the exception still fails
   throw UserError(std::move(parts));
@@ -70,8 +74,10 @@ void Trace::failLater(ErrorParts parts) {
 // Life of a trace
 //===--------------------------------------------------------------------===//
 
-Trace::Trace(MLIRContext &context, const KernelDesc &kernel, std::span<const KernelArg> hostArgs, Config &config)
-    : kernel(kernel), hostArgs(hostArgs), config(config), id(nextTrace++), build(&context), lastUser(kernel.where) {
+Trace::Trace(MLIRContext &context, const KernelDesc &kernel, std::span<const KernelArg> hostArgs,
+             Config &config)
+    : kernel(kernel), hostArgs(hostArgs), config(config), id(nextTrace++), build(&context),
+      lastUser(kernel.where) {
   if (active)
     throw UserError({SourceLoc(kernel.where), active->kernel.name, "kernel",
                      std::string("kernel ") + kernel.name + " is launched inside the body of kernel " +
@@ -104,7 +110,11 @@ bool tracing() { return active != nullptr; }
 
 Trace &Trace::get(Position loc, llvm::StringRef op) {
   if (!active)
-    throw UserError({SourceLoc(loc), {}, op.str(), "a Tile is used outside the body of a kernel", "no_trace",
+    throw UserError({SourceLoc(loc),
+                     {},
+                     op.str(),
+                     "a Tile is used outside the body of a kernel",
+                     "no_trace",
                      "Tiles exist only while a kernel is traced; use host data on the host"});
   if (active->sticky)
     throw UserError(*active->sticky);
@@ -118,11 +128,10 @@ static bool isIdentifier(llvm::StringRef s) {
 
 OwningOpRef<ModuleOp> Trace::run() {
   if (!isIdentifier(kernel.name))
-    fail(kernel.where, "kernel", "the name \"" + std::string(kernel.name) + "\" is no identifier", "kernel_name",
-         "use letters, digits and underscores");
+    fail(kernel.where, "kernel", "the name \"" + std::string(kernel.name) + "\" is no identifier",
+         "kernel_name", "use letters, digits and underscores");
   context()->loadDialect<tileir::TileDialect, func::FuncDialect, scf::SCFDialect>();
-  for (auto &[name, value] : config.values())
-    config.forget(name);
+  config.forgetAsked();
 
   Location loc = at(kernel.where);
   module = ModuleOp::create(loc);
@@ -132,7 +141,8 @@ OwningOpRef<ModuleOp> Trace::run() {
     if (p.kind == ParamDesc::Kind::constant)
       continue;
     Type element = tileir::elementType(context(), p.dtype);
-    types.push_back(p.kind == ParamDesc::Kind::tensor ? tileir::TensorType::get(context(), p.rank, element) : element);
+    types.push_back(p.kind == ParamDesc::Kind::tensor ? tileir::TensorType::get(context(), p.rank, element)
+                                                      : element);
     readOnly.push_back(p.readOnly);
   }
   build.setInsertionPointToEnd(module->getBody());
@@ -148,8 +158,8 @@ OwningOpRef<ModuleOp> Trace::run() {
   BodyArgs::State state{*this, {}, {}};
   unsigned next = 0;
   for (const ParamDesc &p : kernel.params)
-    state.cells.push_back(p.kind == ParamDesc::Kind::constant ? CellRef{}
-                                                              : define(entry->getArgument(next++), kernel.where));
+    state.cells.push_back(
+        p.kind == ParamDesc::Kind::constant ? CellRef{} : define(entry->getArgument(next++), kernel.where));
   BodyArgs args(state);
   body = &args;
   kernel.body(args);
@@ -158,7 +168,8 @@ OwningOpRef<ModuleOp> Trace::run() {
     throw UserError(*sticky);
   for (auto &[name, value] : config.values())
     if (value.byHand && !value.asked)
-      fail(kernel.where, "Config", "\"" + name + "\" is set to " + std::to_string(value.value) +
+      fail(kernel.where, "Config",
+           "\"" + name + "\" is set to " + std::to_string(value.value) +
                ", but the kernel does not ask for it",
            "config_unknown", "the kernel asks for: " + config.askedNames());
   func::ReturnOp::create(builder(), loc);
@@ -167,8 +178,8 @@ OwningOpRef<ModuleOp> Trace::run() {
   return std::move(module);
 }
 
-OwningOpRef<ModuleOp> trace(MLIRContext &context, const KernelDesc &kernel, std::span<const KernelArg> hostArgs,
-                            Config &config) {
+OwningOpRef<ModuleOp> trace(MLIRContext &context, const KernelDesc &kernel,
+                            std::span<const KernelArg> hostArgs, Config &config) {
   return Trace(context, kernel, hostArgs, config).run();
 }
 
@@ -216,12 +227,15 @@ CellRef Trace::define(Value value, Position loc) {
 Trace::Cell &Trace::cellOf(CellRef ref, llvm::StringRef op, Position loc) {
   if (ref.trace != id)
     fail(loc, op,
-         ref.trace ? "this Tile belongs to another run of a kernel's body" : "this tensor is no parameter of the kernel",
-         "tile_trace", "Tiles live only while their kernel is traced: make them inside the body, keep none in static "
-                       "or host variables");
+         ref.trace ? "this Tile belongs to another run of a kernel's body"
+                   : "this tensor is no parameter of the kernel",
+         "tile_trace",
+         "Tiles live only while their kernel is traced: make them inside the body, keep none in static "
+         "or host variables");
   Cell &c = cells[ref.cell];
   if (!visible(c))
-    fail(loc, op, "this Tile, declared at " + shortPosition(c.where) + " inside a loop or branch, is used at " +
+    fail(loc, op,
+         "this Tile, declared at " + shortPosition(c.where) + " inside a loop or branch, is used at " +
              shortPosition(resolve(loc)) + " after that has ended",
          "cell_ended", "declare it before the loop or branch and assign it inside");
   return c;
@@ -249,7 +263,8 @@ Value Trace::read(CellRef ref, llvm::StringRef op, Position loc) {
   Cell &c = cellOf(ref, op, loc);
   CellState &s = lookup(frames.size() - 1, ref.cell);
   if (!s.value)
-    fail(loc, op, "this Tile, declared at " + shortPosition(c.where) + ", has no value at " +
+    fail(loc, op,
+         "this Tile, declared at " + shortPosition(c.where) + ", has no value at " +
              shortPosition(resolve(loc)) + (s.whyUnset.empty() ? "" : ": " + s.whyUnset),
          "cell_unset", "give it a value on every path before it is read");
   return s.value;
@@ -258,7 +273,8 @@ Value Trace::read(CellRef ref, llvm::StringRef op, Position loc) {
 void Trace::write(CellRef ref, Value value, Position loc) {
   Cell &c = cellOf(ref, "=", loc);
   if (c.type && c.type != value.getType())
-    fail(loc, "=", "a Tile declared at " + shortPosition(c.where) + " as " + tileir::describe(c.type) +
+    fail(loc, "=",
+         "a Tile declared at " + shortPosition(c.where) + " as " + tileir::describe(c.type) +
              " cannot become " + tileir::describe(value.getType()),
          "cell_type", "cast or reshape the value, or declare another Tile");
   c.type = value.getType();
@@ -282,7 +298,8 @@ CellRef Trace::copy(CellRef from, const void *object, Position loc) {
     cells[ref.cell].type = type;
     frames.back().cells[ref.cell].whyUnset = why;
   }
-  copies[reinterpret_cast<std::uintptr_t>(object)] = ref.cell;
+  if (object)
+    copies[reinterpret_cast<std::uintptr_t>(object)] = ref.cell;
   return ref;
 }
 
@@ -300,7 +317,8 @@ void Trace::checkCapture(const void *lambda, std::size_t bytes, llvm::StringRef 
   auto it = copies.lower_bound(first);
   if (it == copies.end() || it->first >= first + bytes)
     return;
-  fail(loc, op, "the lambda captures a copy of a Tile, made at " + shortPosition(cells[it->second].where) +
+  fail(loc, op,
+       "the lambda captures a copy of a Tile, made at " + shortPosition(cells[it->second].where) +
            "; what it assigns would be lost",
        "when_copy", "capture by reference: [&]");
 }
@@ -311,10 +329,14 @@ void Trace::checkCapture(const void *lambda, std::size_t bytes, llvm::StringRef 
 
 static std::string literalText(const Literal &v) {
   switch (v.kind) {
-  case Literal::Kind::signedInt: return std::to_string(v.i);
-  case Literal::Kind::unsignedInt: return std::to_string(v.u);
-  case Literal::Kind::boolean: return v.b ? "true" : "false";
-  case Literal::Kind::floating: break;
+  case Literal::Kind::signedInt:
+    return std::to_string(v.i);
+  case Literal::Kind::unsignedInt:
+    return std::to_string(v.u);
+  case Literal::Kind::boolean:
+    return v.b ? "true" : "false";
+  case Literal::Kind::floating:
+    break;
   }
   char text[40];
   std::snprintf(text, sizeof(text), "%.17g", v.f);
@@ -331,8 +353,12 @@ static std::optional<llvm::APInt> exactInteger(DType d, const Literal &v) {
     if (d != DType::boolean)
       return std::nullopt;
     return llvm::APInt(1, v.b);
-  case Literal::Kind::signedInt: wide = llvm::APInt(66, static_cast<std::uint64_t>(v.i), true); break;
-  case Literal::Kind::unsignedInt: wide = llvm::APInt(66, v.u); break;
+  case Literal::Kind::signedInt:
+    wide = llvm::APInt(66, static_cast<std::uint64_t>(v.i), true);
+    break;
+  case Literal::Kind::unsignedInt:
+    wide = llvm::APInt(66, v.u);
+    break;
   case Literal::Kind::floating:
     if (!std::isfinite(v.f) || std::trunc(v.f) != v.f || std::fabs(v.f) > 18446744073709551615.0)
       return std::nullopt;
@@ -361,15 +387,17 @@ static std::optional<llvm::APFloat> asFloat(DType d, const llvm::fltSemantics &t
     f.convert(to, llvm::APFloat::rmNearestTiesToEven, &loses);
     return f;
   }
-  llvm::APInt whole = v.kind == Literal::Kind::signedInt ? llvm::APInt(66, static_cast<std::uint64_t>(v.i), true)
-                                                         : llvm::APInt(66, v.u);
+  llvm::APInt whole = v.kind == Literal::Kind::signedInt
+                          ? llvm::APInt(66, static_cast<std::uint64_t>(v.i), true)
+                          : llvm::APInt(66, v.u);
   llvm::APFloat f(to);
   if (f.convertFromAPInt(whole, true, llvm::APFloat::rmNearestTiesToEven) != llvm::APFloat::opOK)
     return std::nullopt;
   return f;
 }
 
-Value Trace::constant(Type element, llvm::ArrayRef<int64_t> shape, const Literal &v, llvm::StringRef op, Position loc) {
+Value Trace::constant(Type element, llvm::ArrayRef<int64_t> shape, const Literal &v, llvm::StringRef op,
+                      Position loc) {
   const DType d = *tileir::dtypeOfType(element);
   TypedAttr attr;
   if (auto type = llvm::dyn_cast<FloatType>(element)) {
@@ -379,7 +407,8 @@ Value Trace::constant(Type element, llvm::ArrayRef<int64_t> shape, const Literal
     attr = IntegerAttr::get(element, *i);
   }
   if (!attr)
-    fail(loc, op, "the number " + literalText(v) + " is no exact value of " + std::string(name(d)), "literal_exact",
+    fail(loc, op, "the number " + literalText(v) + " is no exact value of " + std::string(name(d)),
+         "literal_exact",
          isFloat(d) && v.kind != Literal::Kind::boolean ? "write " + literalText(v) + ".0 to have it rounded"
                                                         : "cast the tile to a dtype that can hold it");
   if (!shape.empty())

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Tracing: runs a kernel's body once and records what it does as a `tile` module.
 ///
-/// A Tile of the body is a *cell*. A stack of frames (function, loop, branch) maps cells to SSA values. Reading a cell
-/// inside a loop gives a block argument, made on first touch; when the loop closes, arguments of cells that were not
-/// written are replaced by the outer value, and the others become iter_args, in the order of declaration.
+/// A Tile of the body is a *cell*. A stack of frames (function, loop, branch) maps cells to SSA values.
+/// Reading a cell inside a loop gives a block argument, made on first touch; when the loop closes, arguments
+/// of cells that were not written are replaced by the outer value, and the others become iter_args, in the
+/// order of declaration.
 #pragma once
 
 #include "ir/Rules.h"
@@ -26,10 +27,10 @@
 
 namespace sectile::detail {
 
-/// The `tile` module of a kernel for these arguments: one `func.func` with `tile.kernel`, its arguments the parameters
-/// of kind tensor and scalar, in order. `config` comes with the caller's choices and leaves with every number that the
-/// kernel asked for. The text of the module depends on the kernel, the constants, the buckets and `config` alone.
-/// Throws UserError. @pre hostArgs[i] fits kernel.params[i].
+/// The `tile` module of a kernel for these arguments: one `func.func` with `tile.kernel`, its arguments the
+/// parameters of kind tensor and scalar, in order. `config` comes with the caller's choices and leaves with
+/// every number that the kernel asked for. The text of the module depends on the kernel, the constants, the
+/// buckets and `config` alone. Throws UserError. @pre hostArgs[i] fits kernel.params[i].
 mlir::OwningOpRef<mlir::ModuleOp> trace(mlir::MLIRContext &context, const KernelDesc &kernel,
                                         std::span<const KernelArg> hostArgs, Config &config);
 /// Whether this thread is tracing a kernel.
@@ -39,11 +40,11 @@ using Position = std::source_location;
 
 /// What one frame knows of a cell.
 struct CellState {
-  mlir::Value value;       ///< now; null: none
-  mlir::Value entry;       ///< when the frame first touched it (a loop's block argument)
-  mlir::Value outer;       ///< what the enclosing frame had then
-  Position written;        ///< of the last assignment in this frame
-  std::string whyUnset;    ///< "the loop at f.cpp:12 may run zero times"
+  mlir::Value value;    ///< now; null: none
+  mlir::Value entry;    ///< when the frame first touched it (a loop's block argument)
+  mlir::Value outer;    ///< what the enclosing frame had then
+  Position written;     ///< of the last assignment in this frame
+  std::string whyUnset; ///< "the loop at f.cpp:12 may run zero times"
   bool changed() const { return value != entry; }
 };
 using CellMap = std::map<std::uint32_t, CellState>;
@@ -53,17 +54,17 @@ struct Frame {
   std::uint32_t id = 0;
   Position where;
   mlir::Block *block = nullptr;
-  std::unique_ptr<mlir::Block> owned;  ///< the block until its region's op exists
+  std::unique_ptr<mlir::Block> owned; ///< the block until its region's op exists
   CellMap cells;
-  mlir::Value condition;  ///< of a whileCondition
+  mlir::Value condition; ///< of a whileCondition
   bool hasArguments() const { return kind != Kind::function && kind != Kind::branch; }
 };
 
 /// A `range` in the making.
 struct LoopTrace {
-  mlir::Value lo, hi, step;   ///< of the scf.for
-  mlir::Value base, factor;   ///< counter = base + iv * factor, where factor is set; null: the iv itself
-  bool reversed = false;      ///< counter = base - iv
+  mlir::Value lo, hi, step; ///< of the scf.for
+  mlir::Value base, factor; ///< counter = base + iv * factor, where factor is set; null: the iv itself
+  bool reversed = false;    ///< counter = base - iv
   Position where;
 };
 /// A `when`: the first branch stays at hand for an `otherwise`.
@@ -72,12 +73,14 @@ struct BranchTrace {
   Position where;
   Frame thenFrame;
   mlir::Operation *op = nullptr;
-  std::vector<std::pair<std::uint32_t, CellState>> before;  ///< states of the enclosing frame that the op replaced
+  std::vector<std::pair<std::uint32_t, CellState>>
+      before; ///< states of the enclosing frame that the op replaced
 };
 
 class Trace {
 public:
-  Trace(mlir::MLIRContext &context, const KernelDesc &kernel, std::span<const KernelArg> hostArgs, Config &config);
+  Trace(mlir::MLIRContext &context, const KernelDesc &kernel, std::span<const KernelArg> hostArgs,
+        Config &config);
   ~Trace();
   Trace(const Trace &) = delete;
 
@@ -116,8 +119,8 @@ public:
   }
   mlir::MLIRContext *context() { return build.getContext(); }
   /// A constant of this element type in every lane (shape empty: a scalar).
-  mlir::Value constant(mlir::Type element, llvm::ArrayRef<int64_t> shape, const Literal &v, llvm::StringRef op,
-                       Position loc);
+  mlir::Value constant(mlir::Type element, llvm::ArrayRef<int64_t> shape, const Literal &v,
+                       llvm::StringRef op, Position loc);
   mlir::Value indexConstant(int64_t v, Position loc);
   mlir::Value binary(tileir::BinaryFn fn, mlir::Value a, mlir::Value b, Position loc);
 
@@ -138,12 +141,12 @@ public:
   std::span<const KernelArg> hostArgs;
   Config &config;
   const std::uint64_t id;
-  std::uint64_t events = 0;  ///< grows with every op and cell
+  std::uint64_t events = 0; ///< grows with every op and cell
   std::vector<Frame> frames;
   std::vector<LoopTrace> loops;
   std::vector<BranchTrace> branches;
   bool hasGrid = false;
-  BodyArgs *body = nullptr;  ///< while the body runs
+  BodyArgs *body = nullptr; ///< while the body runs
   mlir::func::FuncOp function;
 
 private:
@@ -153,7 +156,7 @@ private:
     Op::create(build, at(loc), std::forward<A>(args)...);
   }
   struct Cell {
-    mlir::Type type;  ///< null until the first value
+    mlir::Type type; ///< null until the first value
     std::uint32_t frameId = 0, depth = 0;
     Position where;
   };
@@ -165,7 +168,7 @@ private:
 
   mlir::OpBuilder build;
   std::vector<Cell> cells;
-  std::map<std::uintptr_t, std::uint32_t> copies;  ///< cells by the address of the object that holds them
+  std::map<std::uintptr_t, std::uint32_t> copies; ///< cells by the address of the object that holds them
   std::vector<std::unique_ptr<mlir::Block>> abandoned;
   std::optional<ErrorParts> sticky;
   std::uint32_t nextFrame = 0;
@@ -176,22 +179,22 @@ private:
 /// "a tile of bf16 [128, 64]", "a scalar of f32", "a tensor".
 std::string tileText(mlir::Value v);
 
-/// A value of a loop-carried cell must have the same lanes in every trip: the op inside `loop` that makes the lanes of
-/// `value` depend on the trip, and whether it is a mask; null if none does (Extents.cpp).
+/// A value of a loop-carried cell must have the same lanes in every trip: the op inside `loop` that makes the
+/// lanes of `value` depend on the trip, and whether it is a mask; null if none does (Extents.cpp).
 struct VaryingLanes {
   mlir::Operation *op = nullptr;
   bool mask = false;
 };
 VaryingLanes lanesThatVary(mlir::Value value, mlir::Operation *loop);
 
-/// Drops unused ops and puts the others into the one order that follows from the data flow and from the order of
-/// stores, whatever order the C++ compiler evaluated operands in (Canonical.cpp).
+/// Drops unused ops and puts the others into the one order that follows from the data flow and from the order
+/// of stores, whatever order the C++ compiler evaluated operands in (Canonical.cpp).
 void orderCanonically(mlir::Block &block);
 
 /// A parameter's state while the body runs.
 struct BodyArgs::State {
   Trace &trace;
-  std::vector<CellRef> cells;  ///< per parameter; none for constants
+  std::vector<CellRef> cells; ///< per parameter; none for constants
   std::map<const void *, int> variants;
 };
 

@@ -15,8 +15,8 @@
 
 namespace sectile {
 
-/// A kernel asks its Config for every number that may differ between variants; what it asks for is the search space of
-/// a tuner. The caller may set any of them by hand:
+/// A kernel asks its Config for every number that may differ between variants; what it asks for is the search
+/// space of a tuner. The caller may set any of them by hand:
 ///
 ///     matmul.with(Config().set("BM", 64))(stream, A, B, C);
 class SECTILE_API Config {
@@ -24,15 +24,15 @@ public:
   /// One named number. `choices` is the list of a pick; `coverArg` and `coverAxis` say what a cover covers.
   struct Value {
     int value = 0;
-    bool byHand = false;  ///< set by the caller
-    bool asked = false;   ///< the kernel asked for it
+    bool byHand = false; ///< set by the caller
+    bool asked = false;  ///< the kernel asked for it
     std::vector<int> choices;
     int coverArg = -1, coverAxis = -1;
   };
 
   // Schedule choices; 0 lets the compiler choose.
-  int warps = 0;   ///< warps per block
-  int stages = 0;  ///< depth of pipelined loads
+  int warps = 0;  ///< warps per block
+  int stages = 0; ///< depth of pipelined loads
 
   /// Chooses a value by hand.
   Config &set(std::string_view name, int value) &;
@@ -40,13 +40,15 @@ public:
   /// The value of this name, if it is set by hand or the kernel has asked for it.
   std::optional<int> get(std::string_view name) const;
 
-  /// Declares a tunable number and returns its value: the one set by hand, else the first of the list. UserError
-  /// [pick_value] for a value outside the list, [pick_list] for an empty list or another list under the same name.
+  /// Declares a tunable number and returns its value: the one set by hand, else the first of the list.
+  /// UserError [pick_value] for a value outside the list, [pick_list] for an empty list or another list under
+  /// the same name.
   int pick(std::string_view name, std::initializer_list<int> choices,
            std::source_location loc = std::source_location::current());
-  /// A length that covers an axis of a kernel's parameter: the least power of two that is at least 16 and at least
-  /// that axis. The value is part of the key: tensors of one bucket share a variant. UserError [cover_value] for a
-  /// value set by hand that does not cover the axis, [cover_tensor] for a tensor that is no parameter.
+  /// A length that covers an axis of a kernel's parameter: the least power of two that is at least 16 and at
+  /// least that axis. The value is part of the key: tensors of one bucket share a variant. UserError
+  /// [cover_value] for a value set by hand that does not cover the axis, [cover_tensor] for a tensor that is
+  /// no parameter.
   template <class T, int R>
   int cover(std::string_view name, const Tensor<T, R> &x, int axis,
             std::source_location loc = std::source_location::current()) {
@@ -60,8 +62,8 @@ public:
   std::size_t hash() const;
   bool operator==(const Config &other) const;
 
-  /// For the library itself: marks a name as not asked for; names asked for, in order.
-  void forget(std::string_view name);
+  /// For the library itself: keeps what was set by hand alone; the names asked for, in order.
+  void forgetAsked();
   std::string askedNames() const;
 
 private:

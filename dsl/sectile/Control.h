@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Control flow over traced values. Plain C++ `for` and `if` over host values unroll and select while tracing.
+/// \file Control flow over traced values. Plain C++ `for` and `if` over host values unroll and select while
+/// tracing.
 #pragma once
 
 #include <sectile/Tile.h>
@@ -10,9 +11,10 @@
 
 namespace sectile {
 
-/// A traced loop: `for (Tile k : range(lo, hi, step)) ...` runs for lo, lo + step, .. below hi (above hi for a negative
-/// step). The body is traced once; Tiles declared before it and assigned in it are carried from trip to trip. Bounds are
-/// host numbers or scalars of dtype index, read once, when range is called; a traced step of 0 means no trips.
+/// A traced loop: `for (Tile k : range(lo, hi, step)) ...` runs for lo, lo + step, .. below hi (above hi for
+/// a negative step). The body is traced once; Tiles declared before it and assigned in it are carried from
+/// trip to trip. Bounds are host numbers or scalars of dtype index, read once, when range is called; a traced
+/// step of 0 means no trips.
 ///
 /// Leaving the loop by break, return or goto is a UserError [loop_left] at the `for` line.
 class SECTILE_API Range {
@@ -49,7 +51,7 @@ private:
   detail::CellRef counter();
   std::uint64_t trace;
   std::uint32_t loop;
-  std::size_t depth = 0;  ///< of the stack of open regions outside the loop
+  std::size_t depth = 0; ///< of the stack of open regions outside the loop
   bool isOpen = false;
   int exceptions;
 };
@@ -92,9 +94,9 @@ private:
 class When {
 public:
   explicit When(detail::WhenTrace t) : trace(t) {}
-  template <class F>
-  void otherwise(F &&body, std::source_location loc = std::source_location::current()) && {
-    static_assert(std::is_invocable_v<F &>, "otherwise takes a lambda without parameters: otherwise([&] { ... })");
+  template <class F> void otherwise(F &&body, std::source_location loc = std::source_location::current()) && {
+    static_assert(std::is_invocable_v<F &>,
+                  "otherwise takes a lambda without parameters: otherwise([&] { ... })");
     trace.beginElse(&body, sizeof(body), loc);
     body();
     trace.endElse();
@@ -104,9 +106,9 @@ private:
   detail::WhenTrace trace;
 };
 
-/// Runs the body where the truth value `cond` (a scalar) holds: `when(c, [&] { ... }).otherwise([&] { ... })`. Tiles
-/// declared outside and assigned in either branch have the branch's value afterwards. The lambdas capture by reference:
-/// a captured copy of a Tile is a UserError [when_copy].
+/// Runs the body where the truth value `cond` (a scalar) holds: `when(c, [&] { ... }).otherwise([&] { ...
+/// })`. Tiles declared outside and assigned in either branch have the branch's value afterwards. The lambdas
+/// capture by reference: a captured copy of a Tile is a UserError [when_copy].
 template <class F> When when(TileAt cond, F &&body) {
   static_assert(std::is_invocable_v<F &>, "when takes a lambda without parameters: when(c, [&] { ... })");
   detail::WhenTrace trace(cond, &body, sizeof(body));
@@ -115,8 +117,8 @@ template <class F> When when(TileAt cond, F &&body) {
   return When(trace);
 }
 
-/// Repeats the body while the condition, a scalar truth value, holds: `loopWhile([&] { return n > 1; }, [&] { ... })`.
-/// Both lambdas capture by reference and may assign Tiles declared outside.
+/// Repeats the body while the condition, a scalar truth value, holds: `loopWhile([&] { return n > 1; }, [&] {
+/// ... })`. Both lambdas capture by reference and may assign Tiles declared outside.
 template <class C, class F>
 void loopWhile(C &&cond, F &&body, std::source_location loc = std::source_location::current()) {
   static_assert(std::is_invocable_r_v<Tile, C &>, "loopWhile: the condition is a lambda that returns a Tile");

@@ -21,10 +21,10 @@ namespace detail {
 /// What the library needs to know of a kernel; a small value, all it points at is static.
 struct KernelDesc {
   const char *name;
-  void (*body)(BodyArgs &);            ///< runs the user's lambda on traced arguments
-  std::span<const ParamDesc> params;   ///< in order, those of variants appended; a Config is no parameter
-  std::source_location where;          ///< of the call of kernel()
-  const void *id;                      ///< one address per kernel type
+  void (*body)(BodyArgs &);          ///< runs the user's lambda on traced arguments
+  std::span<const ParamDesc> params; ///< in order, those of variants appended; a Config is no parameter
+  std::source_location where;        ///< of the call of kernel()
+  const void *id;                    ///< one address per kernel type
 };
 
 SECTILE_API void launch(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args,
@@ -34,8 +34,9 @@ SECTILE_API std::shared_ptr<PreparedState> prepare(const KernelDesc &kernel, std
                                                    const Config *overrides, std::source_location where);
 SECTILE_API void runPrepared(PreparedState &call, const Stream &stream, std::source_location where);
 
-SECTILE_API std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides,
-                             std::string_view stage, std::string_view arch, std::source_location where);
+SECTILE_API std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args,
+                             const Config *overrides, std::string_view stage, std::string_view arch,
+                             std::source_location where);
 
 /// The stream of a launch with the launch's position.
 struct StreamAt {
@@ -46,8 +47,8 @@ struct StreamAt {
 
 } // namespace detail
 
-/// A launch with everything looked up and packed once: `auto call = matmul.prepare(A, B, C); call(stream);`. It holds
-/// the arguments as they were given (pointers, dims, strides, numbers) and does not own the memory.
+/// A launch with everything looked up and packed once: `auto call = matmul.prepare(A, B, C); call(stream);`.
+/// It holds the arguments as they were given (pointers, dims, strides, numbers) and does not own the memory.
 class Prepared {
 public:
   void operator()(const Stream &stream, std::source_location loc = std::source_location::current()) const {
@@ -60,7 +61,8 @@ private:
   std::shared_ptr<detail::PreparedState> state;
 };
 
-/// A kernel, made by `kernel(...)`. `F` is the type of its captureless lambda, `Variants` its template values.
+/// A kernel, made by `kernel(...)`. `F` is the type of its captureless lambda, `Variants` its template
+/// values.
 template <class F, class List, auto... Variants> class KernelOf;
 
 template <class F, class... P, auto... Variants> class KernelOf<F, detail::TypeList<P...>, Variants...> {
@@ -78,9 +80,10 @@ public:
     return Prepared(detail::prepare(desc(), packed, nullptr, detail::firstPosition(where, args.loc...)));
   }
 
-  /// What the compiler makes of the kernel for these arguments, without a device: `stage` is "tile", "tgpu", "llvm",
-  /// "ptx" or "cubin", `arch` a row of the targets table such as "sm_90a". Of the arguments only dims, strides, alignment
-  /// and constants matter. UserError [emit_stage], [emit_arch], [emit_ptxas], and those of compiling.
+  /// What the compiler makes of the kernel for these arguments, without a device: `stage` is "tile", "tgpu",
+  /// "llvm", "ptx" or "cubin", `arch` a row of the targets table such as "sm_90a". Of the arguments only
+  /// dims, strides, alignment and constants matter. UserError [emit_stage], [emit_arch], [emit_ptxas], and
+  /// those of compiling.
   std::string emit(std::string_view stage, std::string_view arch, detail::ArgAt<P>... args) const {
     const std::array<KernelArg, sizeof...(P)> packed{args.arg...};
     return detail::emit(desc(), packed, nullptr, stage, arch, detail::firstPosition(where, args.loc...));
@@ -121,31 +124,36 @@ private:
   std::source_location where;
 };
 
-/// Makes a kernel of a captureless lambda, whose parameters are, in any order, `Tensor<T, R>` (const T: read-only),
-/// `Scalar<T>` (a run-time number), `Const<T>` (a number that is part of the key) and `Config &`:
+/// Makes a kernel of a captureless lambda, whose parameters are, in any order, `Tensor<T, R>` (const T:
+/// read-only), `Scalar<T>` (a run-time number), `Const<T>` (a number that is part of the key) and `Config &`:
 ///
-///     inline constexpr auto add = kernel("add", [](Tensor<const float, 1> x, Tensor<float, 1> y, Config &cfg) { ... });
+///     inline constexpr auto add = kernel("add", [](Tensor<const float, 1> x, Tensor<float, 1> y, Config
+///     &cfg) { ... });
 ///
-/// Template values are variants: captureless lambdas that the body calls through `apply`. Their parameters after the
-/// leading Tile and At ones are appended to the kernel's, in template order.
+/// Template values are variants: captureless lambdas that the body calls through `apply`. Their parameters
+/// after the leading Tile and At ones are appended to the kernel's, in template order.
 template <auto... Variants, class F>
 constexpr auto kernel(const char *name, F, std::source_location where = std::source_location::current()) {
-  static_assert(std::is_empty_v<F> && std::is_default_constructible_v<F>,
-                "a kernel's lambda captures nothing: take host values as parameters, as Const<T> or through Config");
+  static_assert(
+      std::is_empty_v<F> && std::is_default_constructible_v<F>,
+      "a kernel's lambda captures nothing: take host values as parameters, as Const<T> or through Config");
   static_assert(detail::typedBody<F>, "a kernel's lambda has one operator() with typed parameters, no auto");
+  static_assert(detail::takesConfigByReference(typename detail::SignatureOf<decltype(&F::operator())>::Raw()),
+                "a kernel takes its Config by reference: Config &cfg");
   static_assert((detail::typedBody<std::remove_const_t<decltype(Variants)>> && ...),
                 "a kernel's template values are captureless lambdas with typed parameters");
   return KernelOf<F, detail::KernelParams<F, Variants...>, Variants...>(name, where);
 }
 
-/// The place of a tile of attention scores, for variants: batch, head, and the positions of its queries ([BM, 1]) and
-/// keys ([1, BN]); all of dtype index.
+/// The place of a tile of attention scores, for variants: batch, head, and the positions of its queries ([BM,
+/// 1]) and keys ([1, BN]); all of dtype index.
 struct At {
   Tile b, h, q, k;
 };
 
-/// Calls a variant of the kernel being traced with these values; the library adds the variant's further parameters.
-/// UserError [apply_variant] if the variant has such parameters and is not among the kernel's template values.
+/// Calls a variant of the kernel being traced with these values; the library adds the variant's further
+/// parameters. UserError [apply_variant] if the variant has such parameters and is not among the kernel's
+/// template values.
 template <auto Variant, class A>
 auto apply(const A &a, std::source_location loc = std::source_location::current()) {
   return detail::callVariant<Variant>(loc, a);

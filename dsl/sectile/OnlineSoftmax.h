@@ -17,18 +17,18 @@ namespace sectile {
 ///     }
 ///     O.store(at, st.finish(o));
 ///
-/// Scores that do not exist (tails, `keep`) take no part. A row without any score has weights and result 0 and a
-/// log-sum-exp of -inf.
+/// Scores that do not exist (tails, `keep`) take no part. A row without any score has weights and result 0
+/// and a log-sum-exp of -inf.
 struct OnlineSoftmax {
-  Tile top;    ///< largest score so far, [rows, 1] of f32
-  Tile total;  ///< sum of exp(score - top), [rows, 1] of f32
+  Tile top;   ///< largest score so far, [rows, 1] of f32
+  Tile total; ///< sum of exp(score - top), [rows, 1] of f32
 
   explicit OnlineSoftmax(int rows)
       : top(full<f32>({rows, 1}, -std::numeric_limits<float>::infinity())), total(zeros<f32>({rows, 1})) {}
 
   struct Step {
-    Tile weights;  ///< exp(score - top), in the scores' shape
-    Tile rescale;  ///< factor for everything accumulated before, [rows, 1]
+    Tile weights; ///< exp(score - top), in the scores' shape
+    Tile rescale; ///< factor for everything accumulated before, [rows, 1]
   };
   /// Takes in one block of scores, [rows, any] of f32.
   Step update(const Tile &scores) {
@@ -42,9 +42,7 @@ struct OnlineSoftmax {
     return Step{weights, rescale};
   }
   /// The weighted sum [rows, any] of f32, divided by the total of the weights.
-  Tile finish(const Tile &weighted) const {
-    return select(total == 0.0f, 0.0f, weighted / total);
-  }
+  Tile finish(const Tile &weighted) const { return select(total == 0.0f, 0.0f, weighted / total); }
   /// log of the sum of exp(score), [rows, 1].
   Tile lse() const { return top + log(total); }
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Operations on tiles. docs/language.md states the meaning and the rules of each.
 ///
-/// An argument of type TileAt is a Tile or a host number, which takes the dtype of the tile beside it. Elementwise
-/// results have the lanes that exist in every operand.
+/// An argument of type TileAt is a Tile or a host number, which takes the dtype of the tile beside it.
+/// Elementwise results have the lanes that exist in every operand.
 #pragma once
 
 #include <sectile/Tensor.h>
@@ -18,7 +18,8 @@ namespace sectile {
 enum class MmaPolicy : std::uint8_t { exact, tf32 };
 
 namespace detail {
-SECTILE_API Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value, std::source_location loc);
+SECTILE_API Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value,
+                        std::source_location loc);
 SECTILE_API Tile castTo(DType dtype, const TileAt &x);
 SECTILE_API Tile broadcastTo(const TileAt &x, std::span<const int> shape);
 SECTILE_API Tile reshapeTo(const TileAt &x, std::span<const int> shape);
@@ -40,8 +41,8 @@ Tile full(const int (&shape)[N], TileAt value, std::source_location loc = std::s
 }
 /// A scalar: `scalar<i32>(0)`.
 template <Element T> Tile scalar(TileAt value) { return detail::fullOf(dtypeOf<T>, {}, value, value.loc); }
-/// Coordinates of dtype index along the one axis whose length is not 1: `iota(BM, 1)` is [BM, 1] holding 0..BM-1,
-/// `iota(1, BN)` is [1, BN]. If every length is 1: zero.
+/// Coordinates of dtype index along the one axis whose length is not 1: `iota(BM, 1)` is [BM, 1] holding
+/// 0..BM-1, `iota(1, BN)` is [1, BN]. If every length is 1: zero.
 template <std::convertible_to<int>... I> Tile iota(detail::IntAt first, I... rest) {
   const int shape[] = {first.value, static_cast<int>(rest)...};
   return detail::iotaOf(shape, first.loc);
@@ -49,16 +50,19 @@ template <std::convertible_to<int>... I> Tile iota(detail::IntAt first, I... res
 
 // Shapes and dtypes.
 
-/// Conversion. Float to float rounds once to nearest even (to e4m3 and e5m2 it saturates); float to integer goes toward
-/// zero and saturates, NaN gives 0; integer to integer wraps; anything to bool is != 0.
+/// Conversion. Float to float rounds once to nearest even (to e4m3 and e5m2 it saturates); float to integer
+/// goes toward zero and saturates, NaN gives 0; integer to integer wraps; anything to bool is != 0.
 template <Element T> Tile cast(TileAt x) { return detail::castTo(dtypeOf<T>, x); }
 /// Repeats axes of length 1 (equal rank), or a scalar: `broadcast(x, {BM, BN})`.
-template <std::size_t N> Tile broadcast(TileAt x, const int (&shape)[N]) { return detail::broadcastTo(x, shape); }
+template <std::size_t N> Tile broadcast(TileAt x, const int (&shape)[N]) {
+  return detail::broadcastTo(x, shape);
+}
 /// The same lanes in row-major order under another shape.
 template <std::size_t N> Tile reshape(TileAt x, const int (&shape)[N]) { return detail::reshapeTo(x, shape); }
 /// Axis d of the result is axis order[d] of x.
 template <std::size_t N> Tile permute(TileAt x, const int (&order)[N]) { return detail::permuteTo(x, order); }
-/// The lanes where `mask` (a truth value) holds; the others do not exist: stores leave them alone, reductions skip them.
+/// The lanes where `mask` (a truth value) holds; the others do not exist: stores leave them alone, reductions
+/// skip them.
 SECTILE_API Tile keep(TileAt mask, TileAt x);
 /// Missing lanes get `value`.
 SECTILE_API Tile fill(TileAt x, TileAt value);
@@ -96,8 +100,8 @@ SECTILE_API Tile pow(TileAt a, TileAt b);
 /// Rounds down; floorDiv(a, b) * b + floorMod(a, b) = a.
 SECTILE_API Tile floorDiv(TileAt a, TileAt b);
 SECTILE_API Tile floorMod(TileAt a, TileAt b);
-/// The larger of two; NaN if either is NaN. Beside an integer, `max(x, 1)` is the reduction along axis 1: write
-/// max(1, x) or scalar<i32>(1) for the number.
+/// The larger of two; NaN if either is NaN. Beside an integer, `max(x, 1)` is the reduction along axis 1:
+/// write max(1, x) or scalar<i32>(1) for the number.
 SECTILE_API Tile max(TileAt a, TileAt b);
 SECTILE_API Tile min(TileAt a, TileAt b);
 /// The larger of two; the other one where one is NaN.
@@ -107,8 +111,9 @@ SECTILE_API Tile minNum(TileAt a, TileAt b);
 SECTILE_API Tile select(TileAt cond, TileAt a, TileAt b);
 inline Tile where(TileAt cond, TileAt a, TileAt b) { return select(cond, a, b); }
 
-// Reductions along one axis, which stays with length 1. Missing lanes are skipped; where none exists the result is the
-// identity (sum 0, prod 1, max -inf or the smallest integer, min the opposite, any false, all true, argmax 0).
+// Reductions along one axis, which stays with length 1. Missing lanes are skipped; where none exists the
+// result is the identity (sum 0, prod 1, max -inf or the smallest integer, min the opposite, any false, all
+// true, argmax 0).
 
 namespace detail {
 enum class Reduction : std::uint8_t { sum, prod, max, min, maxNum, minNum, any, all, argmax, argmin };
@@ -120,19 +125,29 @@ template <class I>
 concept Axis = std::integral<I> && !std::same_as<I, bool>;
 
 template <Axis I> Tile sum(TileAt x, I axis) { return detail::reduce(detail::Reduction::sum, x, int(axis)); }
-template <Axis I> Tile prod(TileAt x, I axis) { return detail::reduce(detail::Reduction::prod, x, int(axis)); }
+template <Axis I> Tile prod(TileAt x, I axis) {
+  return detail::reduce(detail::Reduction::prod, x, int(axis));
+}
 /// NaN if any existing lane is NaN.
 template <Axis I> Tile max(TileAt x, I axis) { return detail::reduce(detail::Reduction::max, x, int(axis)); }
 template <Axis I> Tile min(TileAt x, I axis) { return detail::reduce(detail::Reduction::min, x, int(axis)); }
 /// Ignores NaN; all NaN gives NaN.
-template <Axis I> Tile maxNum(TileAt x, I axis) { return detail::reduce(detail::Reduction::maxNum, x, int(axis)); }
-template <Axis I> Tile minNum(TileAt x, I axis) { return detail::reduce(detail::Reduction::minNum, x, int(axis)); }
+template <Axis I> Tile maxNum(TileAt x, I axis) {
+  return detail::reduce(detail::Reduction::maxNum, x, int(axis));
+}
+template <Axis I> Tile minNum(TileAt x, I axis) {
+  return detail::reduce(detail::Reduction::minNum, x, int(axis));
+}
 /// Of truth values.
 template <Axis I> Tile any(TileAt x, I axis) { return detail::reduce(detail::Reduction::any, x, int(axis)); }
 template <Axis I> Tile all(TileAt x, I axis) { return detail::reduce(detail::Reduction::all, x, int(axis)); }
 /// First position of the largest (smallest) lane, of dtype index; NaN counts as the largest (smallest).
-template <Axis I> Tile argmax(TileAt x, I axis) { return detail::reduce(detail::Reduction::argmax, x, int(axis)); }
-template <Axis I> Tile argmin(TileAt x, I axis) { return detail::reduce(detail::Reduction::argmin, x, int(axis)); }
+template <Axis I> Tile argmax(TileAt x, I axis) {
+  return detail::reduce(detail::Reduction::argmax, x, int(axis));
+}
+template <Axis I> Tile argmin(TileAt x, I axis) {
+  return detail::reduce(detail::Reduction::argmin, x, int(axis));
+}
 
 // Matrix product.
 

@@ -15,8 +15,8 @@ namespace sectile {
 
 namespace detail {
 
-/// The traced side of a tensor view: the cell that holds it (trace 0 on the host), and its number among the kernel's
-/// parameters (-1 for a slice).
+/// The traced side of a tensor view: the cell that holds it (trace 0 on the host), and its number among the
+/// kernel's parameters (-1 for a slice).
 class SECTILE_API TracedTensor {
 public:
   TracedTensor() = default;
@@ -46,7 +46,8 @@ private:
 /// Throws UserError [buffer_rank] unless the ranks are equal.
 SECTILE_API void checkBufferRank(int got, int wanted, std::source_location loc);
 /// Row-major strides.
-template <std::size_t R> constexpr std::array<std::int64_t, R> contiguous(const std::array<std::int64_t, R> &dims) {
+template <std::size_t R>
+constexpr std::array<std::int64_t, R> contiguous(const std::array<std::int64_t, R> &dims) {
   std::array<std::int64_t, R> strides{};
   std::int64_t s = 1;
   for (std::size_t d = R; d-- > 0; s *= dims[d])
@@ -56,11 +57,11 @@ template <std::size_t R> constexpr std::array<std::int64_t, R> contiguous(const 
 
 } // namespace detail
 
-/// A view of a tensor of element type T and rank R; `const T` is read-only. Dims, strides and offsets are in elements;
-/// strides may be zero or negative.
+/// A view of a tensor of element type T and rank R; `const T` is read-only. Dims, strides and offsets are in
+/// elements; strides may be zero or negative.
 ///
-/// On the host it is made from a pointer (row-major, or with strides) or from a Buffer, and given to a launch. Inside a
-/// kernel it is a parameter: `dim`, `load`, `store`, `at` and `slice` work there.
+/// On the host it is made from a pointer (row-major, or with strides) or from a Buffer, and given to a
+/// launch. Inside a kernel it is a parameter: `dim`, `load`, `store`, `at` and `slice` work there.
 template <Element T, int R> class Tensor {
   static_assert(R >= 1 && R <= maxRank, "a Tensor has rank 1 to 5");
   using Value = std::remove_const_t<T>;
@@ -74,18 +75,18 @@ public:
   Tensor(T *data, std::array<std::int64_t, R> dims, std::array<std::int64_t, R> strides)
       : pointer(data), lengths(dims), steps(strides) {}
   /// UserError [buffer_rank] if the buffer's rank is not R.
-  Tensor(Buffer<Value> &buffer, std::source_location loc = std::source_location::current()) : pointer(buffer.data()) {
+  Tensor(Buffer<Value> &buffer, std::source_location loc = std::source_location::current())
+      : pointer(buffer.data()) {
     takeDims(buffer, loc);
   }
-  Tensor(const Buffer<Value> &buffer, std::source_location loc = std::source_location::current())
-    requires std::is_const_v<T>
+  Tensor(const Buffer<Value> &buffer,
+         std::source_location loc = std::source_location::current()) requires std::is_const_v<T>
       : pointer(buffer.data()) {
     takeDims(buffer, loc);
   }
   /// Reading only.
   template <class U>
-    requires(std::is_const_v<T> && std::is_same_v<U, Value>)
-  Tensor(const Tensor<U, R> &other)
+  requires(std::is_const_v<T> &&std::is_same_v<U, Value>) Tensor(const Tensor<U, R> &other)
       : pointer(other.data()), lengths(other.dims()), steps(other.strides()), traced(other.handle()) {}
 
   T *data() const { return pointer; }
@@ -97,8 +98,9 @@ public:
   Tile dim(int axis, std::source_location loc = std::source_location::current()) const {
     return traced.dim(axis, loc);
   }
-  /// The tile of this shape at these element offsets: `A.load({m, k}, {BM, BK})`. Lanes outside the tensor do not
-  /// exist: sums and products over them skip them, stores leave their memory alone, `.fill(v)` gives them a value.
+  /// The tile of this shape at these element offsets: `A.load({m, k}, {BM, BK})`. Lanes outside the tensor do
+  /// not exist: sums and products over them skip them, stores leave their memory alone, `.fill(v)` gives them
+  /// a value.
   template <std::size_t N, std::size_t M>
   Tile load(const TileAt (&offsets)[N], const int (&shape)[M],
             std::source_location loc = std::source_location::current()) const {
@@ -106,44 +108,33 @@ public:
     static_assert(M == R, "load: one tile length per axis of the tensor");
     return traced.load(offsets, shape, loc);
   }
-  /// Writes the tile's existing lanes at these element offsets. The tile's shape gets leading axes of length 1 where its
-  /// rank is smaller.
+  /// Writes the tile's existing lanes at these element offsets. The tile's shape gets leading axes of length
+  /// 1 where its rank is smaller.
   template <std::size_t N>
   void store(const TileAt (&offsets)[N], TileAt value,
              std::source_location loc = std::source_location::current()) const {
-    static_assert(!std::is_const_v<T>, "store: the tensor is read-only; declare it Tensor<T, R> without const");
+    static_assert(!std::is_const_v<T>,
+                  "store: the tensor is read-only; declare it Tensor<T, R> without const");
     static_assert(N == R, "store: one offset per axis of the tensor");
     traced.store(offsets, value, loc);
   }
-  /// Single elements at coordinates given by index tiles (or scalars), one per axis; all of one shape after repeating
-  /// axes of length 1. Lanes whose coordinates lie outside the tensor do not exist.
-  Tile at(TileAt i) const
-    requires(R == 1)
-  {
-    return traced.at(std::array{i}, i.loc);
-  }
-  Tile at(TileAt i, TileAt j) const
-    requires(R == 2)
-  {
-    return traced.at(std::array{i, j}, i.loc);
-  }
-  Tile at(TileAt i, TileAt j, TileAt k) const
-    requires(R == 3)
-  {
+  /// Single elements at coordinates given by index tiles (or scalars), one per axis; all of one shape after
+  /// repeating axes of length 1. Lanes whose coordinates lie outside the tensor do not exist.
+  Tile at(TileAt i) const requires(R == 1) { return traced.at(std::array{i}, i.loc); }
+  Tile at(TileAt i, TileAt j) const requires(R == 2) { return traced.at(std::array{i, j}, i.loc); }
+  Tile at(TileAt i, TileAt j, TileAt k) const requires(R == 3) {
     return traced.at(std::array{i, j, k}, i.loc);
   }
-  Tile at(TileAt i, TileAt j, TileAt k, TileAt l) const
-    requires(R == 4)
-  {
+  Tile at(TileAt i, TileAt j, TileAt k, TileAt l) const requires(R == 4) {
     return traced.at(std::array{i, j, k, l}, i.loc);
   }
-  Tile at(TileAt i, TileAt j, TileAt k, TileAt l, TileAt m) const
-    requires(R == 5)
-  {
+  Tile at(TileAt i, TileAt j, TileAt k, TileAt l, TileAt m) const requires(R == 5) {
     return traced.at(std::array{i, j, k, l, m}, i.loc);
   }
-  /// The coordinates lo <= i < hi of one axis, clamped to [0, dim]; a tensor whose tails behave as at its end.
-  Tensor slice(int axis, TileAt lo, TileAt hi, std::source_location loc = std::source_location::current()) const {
+  /// The coordinates lo <= i < hi of one axis, clamped to [0, dim]; a tensor whose tails behave as at its
+  /// end.
+  Tensor slice(int axis, TileAt lo, TileAt hi,
+               std::source_location loc = std::source_location::current()) const {
     return Tensor(traced.slice(axis, lo, hi, loc), -1);
   }
 
@@ -164,18 +155,17 @@ private:
   detail::TracedTensor traced;
 };
 
-/// Declares what the kernel's programs cover: `auto [m, n] = grid(C, {BM, BN})` gives this program's element offsets
-/// (dtype index) along the leading axes of C, covered by tiles of these sizes, rounded up. Once in a kernel, at its top
-/// level, on a parameter.
+/// Declares what the kernel's programs cover: `auto [m, n] = grid(C, {BM, BN})` gives this program's element
+/// offsets (dtype index) along the leading axes of C, covered by tiles of these sizes, rounded up. Once in a
+/// kernel, at its top level, on a parameter.
 template <class T, int R, std::size_t N>
 std::array<Tile, N> grid(const Tensor<T, R> &x, const int (&sizes)[N],
                          std::source_location loc = std::source_location::current()) {
   static_assert(N <= static_cast<std::size_t>(R), "grid: at most one size per axis of the tensor");
   std::array<detail::CellRef, N> cells;
   x.handle().grid(sizes, cells, loc);
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::array<Tile, N>{Tile(cells[I])...};
-  }(std::make_index_sequence<N>());
+  return [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<Tile, N>{Tile(cells[I])...}; }
+  (std::make_index_sequence<N>());
 }
 
 } // namespace sectile

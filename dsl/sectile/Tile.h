@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The value type of kernels: a tile of elements, dtype and shape known while tracing, and its operators.
+/// \file The value type of kernels: a tile of elements, dtype and shape known while tracing, and its
+/// operators.
 #pragma once
 
 #include <sectile/DType.h>
@@ -15,12 +16,12 @@ namespace sectile {
 class Tile;
 class TileAt;
 
-/// The dtype of offsets, dims and counters, in user code: `cast<Index>(x)`. (The C library has a function `index`, with
-/// which `using namespace sectile` would make that name ambiguous.)
+/// The dtype of offsets, dims and counters, in user code: `cast<Index>(x)`. (The C library has a function
+/// `index`, with which `using namespace sectile` would make that name ambiguous.)
 using Index = index;
 
-/// A host value that is part of a kernel's key: in the kernel's parameter list it is a compile-time number, and
-/// another value compiles another variant.
+/// A host value that is part of a kernel's key: in the kernel's parameter list it is a compile-time number,
+/// and another value compiles another variant.
 template <Element T> struct Const {
   T value;
   constexpr operator T() const { return value; }
@@ -34,7 +35,7 @@ struct CellRef {
   std::uint32_t cell = 0;
 };
 SECTILE_API CellRef newCell(std::source_location loc);
-/// A new cell with the value of `from`; `object` is the address of the C++ object that holds it.
+/// A new cell with the value of `from`; `object` is the address of the Tile that holds it, null for tensors.
 SECTILE_API CellRef copyCell(CellRef from, const void *object, std::source_location loc);
 /// Writes `from`'s value to `to`. The position is that of `from`, which was made for this assignment.
 SECTILE_API void assignCell(CellRef to, CellRef from);
@@ -53,7 +54,7 @@ struct Literal {
   };
 };
 template <class L>
-  requires std::is_arithmetic_v<L>
+requires std::is_arithmetic_v<L>
 constexpr Literal literal(L v) {
   Literal r;
   if constexpr (std::same_as<L, bool>)
@@ -76,14 +77,16 @@ struct IntAt {
 
 } // namespace detail
 
-/// A variable of the kernel: a tile of rank 1 to 5, or a scalar (rank 0). Its dtype and shape are known while the
-/// kernel is traced; its elements only when the kernel runs, so there is no way to read them on the host.
+/// A variable of the kernel: a tile of rank 1 to 5, or a scalar (rank 0). Its dtype and shape are known while
+/// the kernel is traced; its elements only when the kernel runs, so there is no way to read them on the host.
 ///
-/// Every named Tile is a variable of its own: copying (and moving) makes a new one with the same value, assignment
-/// writes it, also inside traced loops and branches. `Tile x;` has no value yet. Dtype and shape never change.
+/// Every named Tile is a variable of its own: copying (and moving) makes a new one with the same value,
+/// assignment writes it, also inside traced loops and branches. `Tile x;` has no value yet. Dtype and shape
+/// never change.
 ///
-/// Operators work element by element. Axes of length 1 and scalars repeat (equal rank otherwise), dtypes must be equal,
-/// and a host number takes the tile's dtype: an integer that the dtype cannot hold exactly is a UserError.
+/// Operators work element by element. Axes of length 1 and scalars repeat (equal rank otherwise), dtypes must
+/// be equal, and a host number takes the tile's dtype: an integer that the dtype cannot hold exactly is a
+/// UserError.
 class SECTILE_API Tile {
 public:
   /// A variable without a value.
@@ -93,8 +96,7 @@ public:
   Tile(Tile &&other, std::source_location loc = std::source_location::current())
       : ref(detail::copyCell(other.ref, this, loc)) {}
   template <class L>
-    requires std::is_arithmetic_v<L>
-  Tile(L) {
+  requires std::is_arithmetic_v<L> Tile(L) {
     static_assert(detail::alwaysFalse<L>, "a Tile needs a dtype: write scalar<i32>(0), not Tile n = 0");
   }
   ~Tile() { detail::dropCell(ref, this); }
@@ -163,8 +165,9 @@ public:
   }
   /// Does not compile: a Tile has no truth value while tracing.
   template <class B = void> explicit operator bool() const {
-    static_assert(!std::is_void_v<B>,
-                  "a Tile has no truth value while tracing: use when(c, ...), select(c, a, b), and ~c for not");
+    static_assert(
+        !std::is_void_v<B>,
+        "a Tile has no truth value while tracing: use when(c, ...), select(c, a, b), and ~c for not");
     return false;
   }
 
@@ -177,8 +180,8 @@ private:
   detail::CellRef ref;
 };
 
-/// A run-time scalar among a kernel's parameters: `Scalar<float> scale`. A plain `float` there would be a host value
-/// frozen while tracing, and is refused; `Const<float>` is a host value that is part of the key.
+/// A run-time scalar among a kernel's parameters: `Scalar<float> scale`. A plain `float` there would be a
+/// host value frozen while tracing, and is refused; `Const<float>` is a host value that is part of the key.
 template <Element T> class Scalar : public Tile {
 public:
   using Tile::operator=;
@@ -191,12 +194,11 @@ public:
   TileAt(const Tile &tile, std::source_location l = std::source_location::current())
       : cell(tile.handle()), isLiteral(false), loc(l) {}
   template <class L>
-    requires std::is_arithmetic_v<L>
-  TileAt(L value, std::source_location l = std::source_location::current())
+  requires std::is_arithmetic_v<L> TileAt(L value, std::source_location l = std::source_location::current())
       : number(detail::literal(value)), isLiteral(true), loc(l) {}
   template <Element T>
-    requires std::is_arithmetic_v<T>
-  TileAt(Const<T> value, std::source_location l = std::source_location::current())
+  requires std::is_arithmetic_v<T> TileAt(Const<T> value,
+                                          std::source_location l = std::source_location::current())
       : number(detail::literal(value.value)), isLiteral(true), loc(l) {}
 
   detail::CellRef cell;

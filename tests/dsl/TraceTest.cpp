@@ -67,15 +67,16 @@ template <class T> Tensor<T, 1> view(std::vector<T> &v) {
 // The kernels of the language's description
 //===--------------------------------------------------------------------===//
 
-constexpr auto matmul = kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C,
-                                            Config &cfg) {
-  const int BM = cfg.pick("BM", {128, 64, 256}), BN = cfg.pick("BN", {256, 128}), BK = cfg.pick("BK", {64, 128});
-  auto [m, n] = grid(C, {BM, BN});
-  Tile acc = zeros<f32>({BM, BN});
-  for (Tile k : range(0, A.dim(1), BK))
-    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-  C.store({m, n}, cast<bf16>(acc));
-});
+constexpr auto matmul =
+    kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
+      const int BM = cfg.pick("BM", {128, 64, 256}), BN = cfg.pick("BN", {256, 128}),
+                BK = cfg.pick("BK", {64, 128});
+      auto [m, n] = grid(C, {BM, BN});
+      Tile acc = zeros<f32>({BM, BN});
+      for (Tile k : range(0, A.dim(1), BK))
+        acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
+      C.store({m, n}, cast<bf16>(acc));
+    });
 
 constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> X, Tensor<bf16, 2> Y, Config &cfg) {
   const int BR = cfg.pick("BR", {1, 2, 4}), BC = cfg.cover("BC", X, 1);
@@ -88,9 +89,10 @@ constexpr auto plainScore = [](Tile s, At) { return s; };
 constexpr auto causal = [](Tile, At at) { return at.k <= at.q; };
 
 template <auto score = plainScore, auto mask = causal>
-constexpr auto attention = kernel<score, mask>(
-    "attention", [](Tensor<const bf16, 4> Q, Tensor<const bf16, 4> K, Tensor<const bf16, 4> V, Tensor<bf16, 4> O,
-                    Tensor<float, 3> Lse, Scalar<float> scale, Config &cfg) {
+constexpr auto
+    attention = kernel<score, mask>("attention", [](Tensor<const bf16, 4> Q, Tensor<const bf16, 4> K,
+                                                    Tensor<const bf16, 4> V, Tensor<bf16, 4> O,
+                                                    Tensor<float, 3> Lse, Scalar<float> scale, Config &cfg) {
       const int BM = cfg.pick("BM", {16, 32}), BN = cfg.pick("BN", {16, 32});
       const int D = cfg.cover("D", Q, 3), DV = cfg.cover("DV", V, 3);
       auto [b, h, i] = grid(Q, {1, 1, BM});
@@ -314,15 +316,16 @@ TEST_CASE("loopWhile: Collatz from 27, and a value set by the condition alone") 
 }
 
 TEST_CASE("Ranges count down, and by a step known at run time") {
-  constexpr auto steps = kernel("steps", [](Tensor<i32, 1> X, Scalar<i64> lo, Scalar<i64> hi, Scalar<i64> step) {
-    Tile n = scalar<i32>(0), last = scalar<i64>(-99);
-    for (Tile i : range(cast<Index>(lo), cast<Index>(hi), cast<Index>(step))) {
-      n += 1;
-      last = cast<i64>(i);
-    }
-    X.store({0}, n);
-    X.store({1}, cast<i32>(last));
-  });
+  constexpr auto steps =
+      kernel("steps", [](Tensor<i32, 1> X, Scalar<i64> lo, Scalar<i64> hi, Scalar<i64> step) {
+        Tile n = scalar<i32>(0), last = scalar<i64>(-99);
+        for (Tile i : range(cast<Index>(lo), cast<Index>(hi), cast<Index>(step))) {
+          n += 1;
+          last = cast<i64>(i);
+        }
+        X.store({0}, n);
+        X.store({1}, cast<i32>(last));
+      });
   constexpr auto down = kernel("down", [](Tensor<i32, 1> X, Scalar<i64> from) {
     Tile n = scalar<i32>(0), last = scalar<i32>(-99);
     for (Tile i : range(cast<Index>(from), -1, -2)) {
@@ -350,15 +353,16 @@ TEST_CASE("Ranges count down, and by a step known at run time") {
 }
 
 TEST_CASE("A tensor variable changes in a loop") {
-  constexpr auto replaced = kernel("replaced", [](Tensor<const i32, 1> A, Tensor<const i32, 1> B, Tensor<i32, 1> O) {
-    Tensor<const i32, 1> source = A;
-    Tile j = scalar<Index>(0);
-    for (Tile i : range(0, 12, 3)) {
-      O.store({j}, source.load({i}, {1}));
-      source = B;
-      j += 1;
-    }
-  });
+  constexpr auto replaced =
+      kernel("replaced", [](Tensor<const i32, 1> A, Tensor<const i32, 1> B, Tensor<i32, 1> O) {
+        Tensor<const i32, 1> source = A;
+        Tile j = scalar<Index>(0);
+        for (Tile i : range(0, 12, 3)) {
+          O.store({j}, source.load({i}, {1}));
+          source = B;
+          j += 1;
+        }
+      });
   std::vector<i32> a(12), b(12), o(4);
   std::iota(a.begin(), a.end(), 0);
   std::iota(b.begin(), b.end(), 100);
@@ -479,14 +483,15 @@ TEST_CASE("Ops carry the user's line, also when a library header makes them") {
 }
 
 TEST_CASE("Host numbers take the tile's dtype, rounded once") {
-  constexpr auto numbers = kernel("numbers", [](Tensor<bf16, 1> B, Tensor<e4m3, 1> E, Tensor<u64, 1> U, Tensor<bool, 1> T) {
-    Tile b = full<bf16>({2}, 1.00390625 + 1e-9);
-    B.store({0}, b);
-    E.store({0}, full<e4m3>({2}, 1e6));
-    Tile u = full<u64>({2}, 18446744073709551615ull);
-    U.store({0}, u);
-    T.store({0}, (u == 18446744073709551615ull) & true);
-  });
+  constexpr auto numbers =
+      kernel("numbers", [](Tensor<bf16, 1> B, Tensor<e4m3, 1> E, Tensor<u64, 1> U, Tensor<bool, 1> T) {
+        Tile b = full<bf16>({2}, 1.00390625 + 1e-9);
+        B.store({0}, b);
+        E.store({0}, full<e4m3>({2}, 1e6));
+        Tile u = full<u64>({2}, 18446744073709551615ull);
+        U.store({0}, u);
+        T.store({0}, (u == 18446744073709551615ull) & true);
+      });
   std::vector<bf16> b(2);
   std::vector<e4m3> e(2);
   std::vector<u64> u(2);
@@ -536,16 +541,36 @@ TEST_CASE("A carried sum over chunks with fill keeps what the tail lacks") {
 }
 
 TEST_CASE("A slice has tails of its own") {
-  constexpr auto ragged = kernel("ragged", [](Tensor<const f32, 1> X, Tensor<const i32, 1> Ends, Tensor<f32, 1> Y) {
-    auto [r] = grid(Y, {1});
-    Tile lo = cast<Index>(Ends.at(r)), hi = cast<Index>(Ends.at(r + 1));
-    Tensor<const f32, 1> piece = X.slice(0, lo, hi);
-    Y.store({r}, sum(piece.load({0}, {16}), 0));
-  });
+  constexpr auto ragged =
+      kernel("ragged", [](Tensor<const f32, 1> X, Tensor<const i32, 1> Ends, Tensor<f32, 1> Y) {
+        auto [r] = grid(Y, {1});
+        Tile lo = cast<Index>(Ends.at(r)), hi = cast<Index>(Ends.at(r + 1));
+        Tensor<const f32, 1> piece = X.slice(0, lo, hi);
+        Y.store({r}, sum(piece.load({0}, {16}), 0));
+      });
   std::vector<float> x{1, 2, 4, 8, 16, 32}, y(3);
   std::vector<i32> ends{0, 2, 2, 6};
   interpret(ragged, view(x), view(ends), view(y));
   CHECK(y == std::vector<float>{3, 0, 60});
+}
+
+TEST_CASE("A branch may capture tensors by value") {
+  constexpr auto byValue = kernel("by_value", [](Tensor<i32, 1> X, Scalar<i32> n) {
+    when(n > 0, [=] { X.store({0}, full<i32>({2}, 5)); });
+  });
+  std::vector<i32> x(2);
+  interpret(byValue, view(x), 1);
+  CHECK(x == std::vector<i32>{5, 5});
+}
+
+TEST_CASE("A Config used again keeps what was set by hand alone") {
+  constexpr auto other = kernel("other", [](Tensor<bf16, 2> X, Config &cfg) {
+    X.store({0, 0}, zeros<bf16>({cfg.pick("BM", {16, 64}), 16}));
+  });
+  std::vector<bf16> a(4);
+  Tensor<bf16, 2> A(a.data(), {2, 2});
+  Config first = traceWith(Config().set("BM", 64), matmul, A, A, A).config;
+  CHECK(traceWith(first, other, A).config.str() == "BM=64");
 }
 
 TEST_CASE("A trace inside a trace is refused") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file One wrong program per file. Its first lines say what the UserError must contain, and one line of the program is
-/// marked as the place it must name:
+/// \file One wrong program per file. Its first lines say what the UserError must contain, and one line of the
+/// program is marked as the place it must name:
 ///
 ///     // EXPECT: [binary_c1]
 ///     WRONG_PROGRAM(stream) {
@@ -25,7 +25,7 @@ template <class T, int R> Tensor<T, R> nowhere(std::array<std::int64_t, R> dims)
 
 } // namespace sectile::testing
 
-#define WRONG_PROGRAM(stream)                                                                                        \
-  static void wrongProgram([[maybe_unused]] const sectile::Stream &stream);                                          \
-  static const sectile::testing::WrongProgram wrongProgramCase(__FILE__, wrongProgram);                              \
+#define WRONG_PROGRAM(stream)                                                                                \
+  static void wrongProgram([[maybe_unused]] const sectile::Stream &stream);                                  \
+  static const sectile::testing::WrongProgram wrongProgramCase(__FILE__, wrongProgram);                      \
   static void wrongProgram([[maybe_unused]] const sectile::Stream &stream)

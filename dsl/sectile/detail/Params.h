@@ -20,11 +20,11 @@ namespace detail {
 struct ParamDesc {
   enum class Kind : std::uint8_t {
     tensor,
-    scalar,    ///< run-time value
-    constant,  ///< host value, part of the key
+    scalar,   ///< run-time value
+    constant, ///< host value, part of the key
   } kind;
   DType dtype;
-  int rank;  ///< -1 unless a tensor
+  int rank; ///< -1 unless a tensor
   bool readOnly;
 };
 
@@ -47,20 +47,22 @@ private:
   State &state;
 };
 
-template <class... P> struct TypeList {
-  static constexpr int size = sizeof...(P);
-};
+template <class... P> struct TypeList { static constexpr int size = sizeof...(P); };
 
-// Signatures.
 template <class M> struct SignatureOf;
 template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) const> {
   using Params = TypeList<std::remove_cvref_t<P>...>;
   using Raw = TypeList<P...>;
 };
-template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) const noexcept>
-    : SignatureOf<R (C::*)(P...) const> {};
+template <class C, class R, class... P>
+struct SignatureOf<R (C::*)(P...) const noexcept> : SignatureOf<R (C::*)(P...) const> {};
 template <class F>
-concept typedBody = requires { typename SignatureOf<decltype(&F::operator())>::Params; };
+concept typedBody = requires {
+  typename SignatureOf<decltype(&F::operator())>::Params;
+};
+template <class... P> constexpr bool takesConfigByReference(TypeList<P...>) {
+  return (!std::is_same_v<std::remove_const_t<P>, Config> && ...);
+}
 template <class F> using ParamsOf = typename SignatureOf<decltype(&F::operator())>::Params;
 
 /// The bytes of a host number as a launch carries them.
@@ -82,11 +84,11 @@ template <class T, class A> T numberAs(const A &v, std::source_location loc) {
   } else if constexpr (std::is_arithmetic_v<T>) {
     return static_cast<T>(v);
   } else {
-    return T(static_cast<double>(v));  // one rounding, straight from double
+    return T(static_cast<double>(v)); // one rounding, straight from double
   }
 }
-/// Whether a launch may give an A for a number of type T: the same kind (truth value, integer, float), or an integer
-/// for a float.
+/// Whether a launch may give an A for a number of type T: the same kind (truth value, integer, float), or an
+/// integer for a float.
 template <class T, class A> constexpr bool numberFits() {
   if constexpr (std::is_same_v<T, A>)
     return true;
@@ -105,9 +107,9 @@ template <class T> struct ConstValue<Const<T>> : std::type_identity<T> {};
 
 /// One parameter: its description, the argument made from what the launch is given, the value the body gets.
 template <class P> struct Param {
-  static_assert(alwaysFalse<P>,
-                "a kernel's parameter is a Tensor<T, R>, a Scalar<T> (run-time number), a Const<T> (number in the key) or "
-                "Config &; a plain number would be frozen while tracing");
+  static_assert(alwaysFalse<P>, "a kernel's parameter is a Tensor<T, R>, a Scalar<T> (run-time number), a "
+                                "Const<T> (number in the key) or "
+                                "Config &; a plain number would be frozen while tracing");
   static constexpr ParamDesc desc{};
 };
 
@@ -122,7 +124,8 @@ template <class T, int R> struct Param<Tensor<T, R>> {
       static_assert(std::is_same_v<std::remove_const_t<U>, std::remove_const_t<T>>,
                     "launch: the tensor's element type differs from the kernel's parameter");
       static_assert(Plain::rank == R, "launch: the tensor's rank differs from the kernel's parameter");
-      static_assert(std::is_const_v<T> || !std::is_const_v<U>, "launch: the kernel writes to a read-only tensor");
+      static_assert(std::is_const_v<T> || !std::is_const_v<U>,
+                    "launch: the kernel writes to a read-only tensor");
       if constexpr (std::is_same_v<std::remove_const_t<U>, std::remove_const_t<T>> && Plain::rank == R &&
                     (std::is_const_v<T> || !std::is_const_v<U>))
         return view(Tensor<T, R>(a));
@@ -141,7 +144,8 @@ template <class T, int R> struct Param<Tensor<T, R>> {
 
 private:
   static KernelArg view(const Tensor<T, R> &x) {
-    KernelArg arg{dtypeOf<T>, R, std::is_const_v<T>, const_cast<std::remove_const_t<T> *>(x.data()), {}, {}, 0};
+    KernelArg arg{dtypeOf<T>, R, std::is_const_v<T>, const_cast<std::remove_const_t<T> *>(x.data()), {},
+                  {},         0};
     for (int d = 0; d < R; ++d) {
       arg.dims[d] = x.dims()[d];
       arg.strides[d] = x.strides()[d];
@@ -184,8 +188,8 @@ template <class P> struct ArgAt {
   KernelArg arg;
   std::source_location loc;
   template <class A>
-    requires(!std::is_same_v<std::remove_cvref_t<A>, ArgAt>)
-  ArgAt(A &&a, std::source_location l = std::source_location::current())
+  requires(!std::is_same_v<std::remove_cvref_t<A>, ArgAt>)
+      ArgAt(A &&a, std::source_location l = std::source_location::current())
       : arg(Param<P>::pack(std::forward<A>(a), l)), loc(l) {}
 };
 
@@ -195,14 +199,9 @@ std::source_location firstPosition(std::source_location, std::source_location fi
   return first;
 }
 
-// Lists of parameters.
 template <class... L> struct Concat;
-template <> struct Concat<> {
-  using type = TypeList<>;
-};
-template <class... A> struct Concat<TypeList<A...>> {
-  using type = TypeList<A...>;
-};
+template <> struct Concat<> { using type = TypeList<>; };
+template <class... A> struct Concat<TypeList<A...>> { using type = TypeList<A...>; };
 template <class... A, class... B, class... L> struct Concat<TypeList<A...>, TypeList<B...>, L...> {
   using type = typename Concat<TypeList<A..., B...>, L...>::type;
 };
@@ -214,27 +213,28 @@ template <class... P> struct Launched<TypeList<P...>> {
   using type =
       typename Concat<std::conditional_t<std::is_same_v<P, Config>, TypeList<>, TypeList<P>>...>::type;
 };
-template <class List> struct AfterInputs {
-  using type = List;
-};
+template <class List> struct AfterInputs { using type = List; };
 template <class P, class... Q>
-  requires isInput<P>
-struct AfterInputs<TypeList<P, Q...>> : AfterInputs<TypeList<Q...>> {};
+requires isInput<P>
+struct AfterInputs<TypeList<P, Q...>> : AfterInputs<TypeList<Q...>> {
+};
 
 template <class F> using BodyParams = typename Launched<ParamsOf<F>>::type;
 template <auto V>
-using VariantParams = typename Launched<typename AfterInputs<ParamsOf<std::remove_const_t<decltype(V)>>>::type>::type;
+using VariantParams =
+    typename Launched<typename AfterInputs<ParamsOf<std::remove_const_t<decltype(V)>>>::type>::type;
 template <class F, auto... V> using KernelParams = typename Concat<BodyParams<F>, VariantParams<V>...>::type;
 
 /// Calls f with `given` and then the parameters of List, numbered from `first` on (a Config takes no number).
-template <class F, class... P, class... G> decltype(auto) callWith(const F &f, BodyArgs &args, int first, TypeList<P...>,
-                                                                   const G &...given) {
+template <class F, class... P, class... G>
+decltype(auto) callWith(const F &f, BodyArgs &args, int first, TypeList<P...>, const G &...given) {
   int numbers[sizeof...(P) + 1] = {};
   int next = first, place = 0;
   ((numbers[place++] = std::is_same_v<P, Config> ? -1 : next++), ...);
-  return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
     return f(given..., Param<P>::receive(args, numbers[I])...);
-  }(std::index_sequence_for<P...>());
+  }
+  (std::index_sequence_for<P...>());
 }
 template <class F> void callBody(BodyArgs &args, int first) { callWith(F{}, args, first, ParamsOf<F>()); }
 
