@@ -8,6 +8,7 @@
 #include "runtime/Hash.h"
 #include "runtime/KernelCache.h"
 #include "runtime/Log.h"
+#include "runtime/Nvtx.h"
 #include "runtime/Ptxas.h"
 
 #include "mlir/IR/Verifier.h"
@@ -90,6 +91,7 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
   StageTimes times;
   ContextLease context;
   Config config = overrides ? *overrides : Config();
+  runtime::NvtxRange range((std::string("compile ") + kernel.name).c_str());
 
   // 1 trace: the body runs once and builds a `tile` module. 2 verify.
   Traced traced = traceAndVerify(*context, kernel, args, config, times);

@@ -29,6 +29,9 @@ constexpr EnvSwitch table[] = {
     {"SECTILE_CACHE_DIR", "directory", "where compiled kernels are kept",
      "$XDG_CACHE_HOME/sectile, ~/.cache/sectile"},
     {"SECTILE_CUDA_LIBRARY", "path", "the CUDA driver library that is opened", "libcuda.so.1"},
+    {"SECTILE_NVTX", "0 | 1", "1: an NVTX range around every launch and compile", "0"},
+    {"SECTILE_NVTX_LIBRARY", "path", "the NVTX library that is opened under SECTILE_NVTX=1",
+     "libnvtx3interop.so.1, libnvToolsExt.so.1"},
     {"CUDA_HOME", "directory", "the CUDA toolkit in which ptxas is looked for", "none"},
 };
 
@@ -103,6 +106,8 @@ std::unique_ptr<const Env> readAll() {
   e->cudaLibrary = read("SECTILE_CUDA_LIBRARY");
   if (e->cudaLibrary.empty())
     e->cudaLibrary = "libcuda.so.1";
+  e->nvtx = readBool("SECTILE_NVTX", false);
+  e->nvtxLibrary = read("SECTILE_NVTX_LIBRARY");
   e->cudaHome = read("CUDA_HOME");
   e->path = read("PATH");
   e->tempDir = read("TMPDIR");

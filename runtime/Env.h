@@ -30,6 +30,8 @@ struct Env {
   bool cache = true;    ///< SECTILE_CACHE is not 0
   bool checkPointers = false; ///< SECTILE_CHECK names "pointers"
   std::string cudaLibrary;    ///< SECTILE_CUDA_LIBRARY, default libcuda.so.1
+  bool nvtx = false;       ///< SECTILE_NVTX
+  std::string nvtxLibrary; ///< SECTILE_NVTX_LIBRARY; empty: the usual names
   std::string cudaHome;       ///< CUDA_HOME
   std::string path;           ///< PATH
   std::string tempDir;        ///< TMPDIR, default /tmp

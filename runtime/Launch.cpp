@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Launch.h"
+#include "runtime/Nvtx.h"
 
 #include "runtime/Env.h"
 
@@ -87,6 +88,7 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
                                  reinterpret_cast<void *>(cuLaunchParamSize), &paramBytes,
                                  reinterpret_cast<void *>(cuLaunchParamEnd)};
   d.recent.add(module.kernel(), stream.stream);
+  NvtxRange range(module.kernel());
   CuResult result =
       driver.call.launchKernel(loaded.function, static_cast<unsigned>(programs), 1, 1, info.threads, 1, 1,
                                static_cast<unsigned>(info.sharedBytes), stream.stream, nullptr, extra.data());
