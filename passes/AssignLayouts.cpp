@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file AssignLayouts: give every tile a thread layout.
 ///
-/// Before: plain tensors. After: every tensor type has a #tgpu.layout; where a producer's and a consumer's layouts
-/// differ a tgpu.convert_layout stands between them.
+/// Before: plain tensors. After: every tensor type has a #tgpu.layout; where a producer's and a consumer's
+/// layouts differ a tgpu.convert_layout stands between them.
 ///
-/// 1. Values made of scalars alone (constants, coordinates, masks of them) are made anew for each user, so that they
+/// 1. Values made of scalars alone (constants, coordinates, masks of them) are made anew for each user, so
+/// that they
 ///    tie nothing together.
 /// 2. Values that elementwise ops, loops and branches tie together form classes of one layout each.
-/// 3. Classes choose in this order: accumulators of products; those with global accesses, largest first: the layout of
-///    best coalescing; the others. What a choice implies through reduce, broadcast, permute, reshape is given to the
-///    classes there at once, so small tiles follow large ones.
+/// 3. Classes choose in this order: accumulators of products; those with global accesses, largest first: the
+/// layout of
+///    best coalescing; the others. What a choice implies through reduce, broadcast, permute, reshape is given
+///    to the classes there at once, so small tiles follow large ones.
 /// 4. Types are set and conversions put where an op needs another layout than its operand's class has.
 
 #include "passes/Passes.h"
@@ -32,7 +34,8 @@ using namespace sectile::passes;
 
 namespace {
 
-// --- 1. values that are cheaper to make again than to move ------------------------------------------------------------
+// --- 1. values that are cheaper to make again than to move
+// ------------------------------------------------------------
 
 class Rematerialiser {
 public:
@@ -109,7 +112,8 @@ private:
   DenseMap<Operation *, int> costs;
 };
 
-// --- 2. to 4. ---------------------------------------------------------------------------------------------------------
+// --- 2. to 4.
+// ---------------------------------------------------------------------------------------------------------
 
 class Assigner {
 public:
@@ -130,9 +134,9 @@ private:
     RankedTensorType type;
     std::optional<Layout> layout;
     std::optional<Layout> accumulator;
-    SmallVector<Operation *> links;    ///< ops through which the choice goes on
+    SmallVector<Operation *> links; ///< ops through which the choice goes on
     SmallVector<AccessFact> accesses;
-    SmallVector<int64_t> accessBytes;  ///< element size per access
+    SmallVector<int64_t> accessBytes; ///< element size per access
     uint32_t reducedAxes = 0;
     int64_t elements() const { return type.getNumElements(); }
   };
@@ -165,8 +169,8 @@ private:
     return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, tgpu::GlobalGatherOp>(op);
   }
   static bool isLink(Operation *op) {
-    return isa<ReduceOp, BroadcastOp, PermuteOp>(op) || (isa<ReshapeOp>(op) && isTile(op->getOperand(0)) &&
-                                                         isTile(op->getResult(0)));
+    return isa<ReduceOp, BroadcastOp, PermuteOp>(op) ||
+           (isa<ReshapeOp>(op) && isTile(op->getOperand(0)) && isTile(op->getResult(0)));
   }
 
   const MmaRow *rowOf(MmaOp op) {
@@ -252,7 +256,8 @@ void Assigner::collect() {
       c.type = cast<RankedTensorType>(values[i].getType());
   }
   auto access = [&](Value tile, auto a) {
-    AccessFact fact = accessFact(facts, a.getX(), a.getOffsets(), a.getAxes(), a.getLo(), a.getHi(), tile.getType());
+    AccessFact fact =
+        accessFact(facts, a.getX(), a.getOffsets(), a.getAxes(), a.getLo(), a.getHi(), tile.getType());
     Class &c = classOf(tile);
     c.accesses.push_back(fact);
     c.accessBytes.push_back(int64_t(byteSize(*dtypeOfType(elementOf(tile.getType())))));
@@ -326,7 +331,8 @@ void Assigner::give(Class &c, const Layout &layout) {
   }
 }
 
-/// One side of `link` has a layout: the other gets the one that needs no conversion, unless it has better claims.
+/// One side of `link` has a layout: the other gets the one that needs no conversion, unless it has better
+/// claims.
 void Assigner::passOn(Operation *link) {
   Class &x = classOf(link->getOperand(0)), &r = classOf(link->getResult(0));
   ArrayRef<int64_t> from = x.type.getShape(), to = r.type.getShape();
@@ -401,8 +407,8 @@ void Assigner::convertOperand(OpOperand &use, const Layout &layout) {
   if (layouts.of(use.get()) == layout)
     return;
   OpBuilder b(use.getOwner());
-  use.set(tgpu::ConvertLayoutOp::create(b, use.getOwner()->getLoc(), layouts.with(use.get().getType(), layout),
-                                        use.get()));
+  use.set(tgpu::ConvertLayoutOp::create(b, use.getOwner()->getLoc(),
+                                        layouts.with(use.get().getType(), layout), use.get()));
 }
 
 /// The op makes its result in the layout `produced`, its users expect that of the class.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file CheckResources: target limits as errors at the user's line.
 ///
-/// Before: placed memory. After: unchanged; fails with both numbers if shared memory or registers pass the target's
-/// limits.
+/// Before: placed memory. After: unchanged; fails with both numbers if shared memory or registers pass the
+/// target's limits.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -19,8 +19,8 @@ using namespace sectile::passes;
 
 namespace {
 
-/// A tile larger than this multiple of the register file of a thread is refused: it would only spill, and its code
-/// would be unrolled without measure.
+/// A tile larger than this multiple of the register file of a thread is refused: it would only spill, and its
+/// code would be unrolled without measure.
 constexpr int64_t spillFactor = 8;
 
 struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResources> {
@@ -30,7 +30,8 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
     auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
     const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
     if (!launch || !target) {
-      func.emitError() << "has no launch geometry or no known target [check_resources_c3]; run sectile-select-mma first";
+      func.emitError()
+          << "has no launch geometry or no known target [check_resources_c3]; run sectile-select-mma first";
       return signalPassFailure();
     }
     if (failed(checkShared(func, launch, *target)) || failed(checkRegisters(func, launch, *target)))
@@ -47,8 +48,8 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
         largest = alloc;
     });
     Location loc = largest ? largest.getLoc() : func.getLoc();
-    return mlir::emitError(loc) << "needs " << launch.getSharedBytes() << " bytes of shared memory, " << target.arch
-                                << " allows " << target.sharedBytesPerBlock
+    return mlir::emitError(loc) << "needs " << launch.getSharedBytes() << " bytes of shared memory, "
+                                << target.arch << " allows " << target.sharedBytesPerBlock
                                 << " [check_resources_c1]; pick smaller tiles";
   }
 
@@ -66,7 +67,8 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
           continue;
         mlir::emitError(op->getLoc())
             << "needs " << registers << " registers in each of " << launch.getWarps() * target.warpSize
-            << " threads for one tile " << describe(tile) << ", " << target.arch << " has " << target.registersPerThread
+            << " threads for one tile " << describe(tile) << ", " << target.arch << " has "
+            << target.registersPerThread
             << " per thread [check_resources_c2]; pick smaller tiles or more warps";
         return WalkResult::interrupt();
       }

@@ -72,7 +72,8 @@ std::optional<int64_t> IndexFacts::constant(Value v) {
   if (auto splat = dyn_cast<SplatElementsAttr>(attr))
     attr = splat.getSplatValue<Attribute>();
   if (auto integer = dyn_cast<IntegerAttr>(attr))
-    return integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue()) : std::nullopt;
+    return integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue())
+                                                  : std::nullopt;
   return std::nullopt;
 }
 
@@ -104,7 +105,8 @@ IndexFact IndexFacts::ofCarried(Value carried, Value init, Value yielded) {
     if (next.bits > fact.bits) {
       next.bits = 63;
     }
-    bool stable = next.divisor == fact.divisor && next.nonNegative == fact.nonNegative && next.bits == fact.bits;
+    bool stable =
+        next.divisor == fact.divisor && next.nonNegative == fact.nonNegative && next.bits == fact.bits;
     assumed.erase(carried);
     if (stable)
       return fact;
@@ -180,7 +182,9 @@ IndexFact IndexFacts::compute(Value v) {
         int64_t size = grid.getSizes()[cast<OpResult>(v).getResultNumber()];
         return {divisorOf(size), true, addressBits};
       })
-      .Case([&](DimOp dim) -> IndexFact { return {dimDivisor(dim.getX(), dim.getAxis()), true, addressBits}; })
+      .Case([&](DimOp dim) -> IndexFact {
+        return {dimDivisor(dim.getX(), dim.getAxis()), true, addressBits};
+      })
       .Case([&](BinaryOp binary) { return ofBinary(binary); })
       .Case([&](UnaryOp unary) -> IndexFact {
         IndexFact x = of(unary.getX());
@@ -224,8 +228,11 @@ bool IndexFacts::endsInside(Value tensor, int64_t axis, Value offset, int64_t le
   auto sameAxis = [&](Value other, int64_t otherAxis) {
     return otherAxis == axis && rootAlongAxis(other, axis) == root;
   };
-  // offset = number * step and offset < dim: the last multiple of step below dim is dim - step if step divides dim.
-  auto fits = [&](int64_t step) { return length <= step && (step == 1 || dimDivisor(tensor, axis) % step == 0); };
+  // offset = number * step and offset < dim: the last multiple of step below dim is dim - step if step
+  // divides dim.
+  auto fits = [&](int64_t step) {
+    return length <= step && (step == 1 || dimDivisor(tensor, axis) % step == 0);
+  };
   if (auto grid = offset.getDefiningOp<GridOp>()) {
     int64_t d = cast<OpResult>(offset).getResultNumber();
     return sameAxis(grid.getX(), d) && fits(grid.getSizes()[d]);

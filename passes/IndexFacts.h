@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file What is known of index values at compile time: divisors, signs, sizes. Used to prove that an access lies
-/// inside its tensor and that neighbouring elements can be moved together.
+/// \file What is known of index values at compile time: divisors, signs, sizes. Used to prove that an access
+/// lies inside its tensor and that neighbouring elements can be moved together.
 #pragma once
 
 #include "ir/TgpuDialect.h"
@@ -12,13 +12,13 @@ namespace sectile::passes {
 
 /// Facts of one index scalar, or of every lane of an index tile.
 struct IndexFact {
-  int64_t divisor = 1;    ///< a power of two that divides the value, at most maxDivisor
+  int64_t divisor = 1; ///< a power of two that divides the value, at most maxDivisor
   bool nonNegative = false;
-  unsigned bits = 63;     ///< |value| < 2^bits; 63: nothing known
+  unsigned bits = 63; ///< |value| < 2^bits; 63: nothing known
 };
 
-/// Facts from constants, `tile.grid`, `tile.dim` (argument attribute `tile.dim_div`), loops and arithmetic. Results
-/// are remembered: make a new object after values have been erased.
+/// Facts from constants, `tile.grid`, `tile.dim` (argument attribute `tile.dim_div`), loops and arithmetic.
+/// Results are remembered: make a new object after values have been erased.
 class IndexFacts {
 public:
   static constexpr int64_t maxDivisor = int64_t(1) << 30;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file InsertBarriers: barriers between conflicting memory accesses.
 ///
-/// Before: placed buffers, no barriers. After: on every path, also around loops, two accesses to overlapping bytes of
-/// shared memory of which one writes have a barrier between them. The same holds for global memory that a program reads
-/// after writing it, or writes after accessing it through the same argument, unless every thread meets its own
-/// elements again.
+/// Before: placed buffers, no barriers. After: on every path, also around loops, two accesses to overlapping
+/// bytes of shared memory of which one writes have a barrier between them. The same holds for global memory
+/// that a program reads after writing it, or writes after accessing it through the same argument, unless
+/// every thread meets its own elements again.
 ///
-/// The state is the set of accesses since the last barrier on some path. Conditions of branches and loops are scalars
-/// and the same for all threads, so a barrier may stand anywhere.
+/// The state is the set of accesses since the last barrier on some path. Conditions of branches and loops are
+/// scalars and the same for all threads, so a barrier may stand anywhere.
 
-#include "passes/Passes.h"
 #include "passes/IndexFacts.h"
+#include "passes/Passes.h"
 #include "passes/SharedAccesses.h"
 
 namespace sectile::passes {
@@ -27,9 +27,9 @@ namespace {
 struct Access {
   Operation *op = nullptr;
   bool writes = false, shared = false;
-  bool carried = false;         ///< of an earlier iteration
-  int64_t begin = 0, end = 0;   ///< bytes of shared memory
-  Value tensor;                 ///< global: the argument
+  bool carried = false;       ///< of an earlier iteration
+  int64_t begin = 0, end = 0; ///< bytes of shared memory
+  Value tensor;               ///< global: the argument
   bool operator==(const Access &) const = default;
 };
 using State = SmallVector<Access>;
@@ -58,8 +58,8 @@ std::optional<GlobalPlace> placeOf(Operation *op) {
   return std::nullopt;
 }
 
-/// Both touch the same elements of memory from the same threads. A layout with copies does not count: one thread
-/// writes what several read.
+/// Both touch the same elements of memory from the same threads. A layout with copies does not count: one
+/// thread writes what several read.
 bool sameThreads(const Access &earlier, const Access &later) {
   auto a = placeOf(earlier.op), b = placeOf(later.op);
   if (!a || !b || a->tensor != b->tensor || a->offsets != b->offsets || a->tile != b->tile)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file LowerConversions: conversions that move data between threads go through shared buffers.
 ///
-/// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc, copy,
-/// copy_out, with a swizzle of least bank conflicts for the two layouts. Neighbouring conversions first write all their
-/// buffers, then read them: one barrier serves them all.
+/// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc,
+/// copy, copy_out, with a swizzle of least bank conflicts for the two layouts. Neighbouring conversions first
+/// write all their buffers, then read them: one barrier serves them all. Conversions of values from outside a
+/// loop leave it.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -29,14 +30,15 @@ struct Swizzle {
 
 constexpr int bankBytes = 4, banks = 32, widestAccess = 16;
 
-/// One side of a buffer: the accesses of the first register of every lane of the first warp. The layout is linear, so
-/// the others meet the same conflicts.
+/// One side of a buffer: the accesses of the first register of every lane of the first warp. The layout is
+/// linear, so the others meet the same conflicts.
 class Side {
 public:
   Side(const Layout &layout, ArrayRef<int64_t> shape, int64_t elementBytes, bool writes)
       : last(shape.back()), elementBytes(elementBytes), registers(layout.numRegs()) {
     int rank = int(shape.size());
-    run = std::min<int64_t>(layout.contiguousRun(rank - 1), std::max<int64_t>(1, widestAccess / elementBytes));
+    run =
+        std::min<int64_t>(layout.contiguousRun(rank - 1), std::max<int64_t>(1, widestAccess / elementBytes));
     run = std::min(run, last & -last);
     uint32_t copies = writes ? layout.freeLanes() : 0;
     for (int lane = 0; lane < warpSize; ++lane) {
@@ -91,7 +93,8 @@ Swizzle bestSwizzle(const Layout &src, const Layout &dst, ArrayRef<int64_t> shap
   int64_t least = writer.cost(best) + reader.cost(best);
   int64_t row = shape.back() & -shape.back();
   for (int64_t chunk = std::max<int64_t>(1, widestAccess / elementBytes); chunk >= 1; chunk /= 2)
-    for (int64_t span = 2 * chunk; span <= std::min<int64_t>(row, banks * bankBytes / elementBytes); span *= 2)
+    for (int64_t span = 2 * chunk; span <= std::min<int64_t>(row, banks * bankBytes / elementBytes);
+         span *= 2)
       for (int64_t shift = 1; shift <= 8; shift *= 2) {
         Swizzle s{chunk, span, shift};
         int64_t cycles = writer.cost(s) + reader.cost(s);
@@ -108,11 +111,13 @@ public:
   explicit Lowering(func::FuncOp func) : func(func), layouts(func.getContext()) {}
 
   void run() {
+    func.walk([](tgpu::ConvertLayoutOp op) { hoist(op); });
     SmallVector<tgpu::ConvertLayoutOp> group;
     func.walk([&](Block *block) {
       for (Operation &op : llvm::make_early_inc_range(*block)) {
         auto convert = dyn_cast<tgpu::ConvertLayoutOp>(op);
-        if (convert && llvm::none_of(group, [&](auto earlier) { return earlier.getResult() == convert.getX(); })) {
+        if (convert &&
+            llvm::none_of(group, [&](auto earlier) { return earlier.getResult() == convert.getX(); })) {
           group.push_back(convert);
           continue;
         }
@@ -125,6 +130,15 @@ public:
   }
 
 private:
+  /// What does not change in a loop is converted once, before it.
+  static void hoist(tgpu::ConvertLayoutOp op) {
+    while (auto loop = dyn_cast<LoopLikeOpInterface>(op->getParentOp())) {
+      if (!loop.isDefinedOutsideOfLoop(op.getX()))
+        return;
+      op->moveBefore(loop);
+    }
+  }
+
   void lower(SmallVectorImpl<tgpu::ConvertLayoutOp> &group) {
     if (group.empty())
       return;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file LowerTileToTgpu: reductions and products become tgpu ops.
 ///
-/// Before: every tensor has a layout. After: no tile.mma, tile.reduce remains; elementwise and shape ops whose layouts
-/// need only register renaming stay. A reshape that moves data between threads goes through a buffer.
+/// Before: every tensor has a layout. After: no tile.mma, tile.reduce remains; elementwise and shape ops
+/// whose layouts need only register renaming stay. A reshape that moves data between threads goes through a
+/// buffer.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -45,8 +46,8 @@ private:
     op->erase();
   }
 
-  /// Folds the axis within warps; then, where warps split the axis, brings the parts of all warps to every thread and
-  /// folds those.
+  /// Folds the axis within warps; then, where warps split the axis, brings the parts of all warps to every
+  /// thread and folds those.
   void lower(ReduceOp op) {
     Location loc = op.getLoc();
     Value x = op.getX();

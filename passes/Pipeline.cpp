@@ -27,18 +27,19 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   select.arch = options.arch;
   select.warps = options.schedule.warps;
 
-  clean(true);                               // fewer values to reason about
-  pm.addPass(createResolveTailsPass());      // while tiles are still values: existence is a property of the program
-  clean(true);                               // bounds of several accesses are often one value
-  pm.addPass(createSelectMmaPass(select));   // the number of warps and the atoms decide the layouts
-  pm.addPass(createAssignLayoutsPass());     // once all tiles, masks included, are there
-  clean(false);                              // values made anew per user that got one layout; folding is over
-  pm.addPass(createLowerTileToTgpuPass());   // needs layouts: which warps share an axis; makes conversions
-  clean(false);                              // equal conversions
-  pm.addPass(createLowerConversionsPass());  // all conversions are there now
-  pm.addPass(createPlaceMemoryPass());       // all buffers are there now
-  pm.addPass(createInsertBarriersPass());    // needs offsets: buffers may share bytes
-  pm.addPass(createCheckResourcesPass());    // the last word on memory and threads
+  clean(true); // fewer values to reason about
+  pm.addPass(
+      createResolveTailsPass()); // while tiles are still values: existence is a property of the program
+  clean(true);                   // bounds of several accesses are often one value
+  pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
+  pm.addPass(createAssignLayoutsPass());    // once all tiles, masks included, are there
+  clean(false);                             // values made anew per user that got one layout; folding is over
+  pm.addPass(createLowerTileToTgpuPass());  // needs layouts: which warps share an axis; makes conversions
+  clean(false);                             // equal conversions
+  pm.addPass(createLowerConversionsPass()); // all conversions are there now
+  pm.addPass(createPlaceMemoryPass());      // all buffers are there now
+  pm.addPass(createInsertBarriersPass());   // needs offsets: buffers may share bytes
+  pm.addPass(createCheckResourcesPass());   // the last word on memory and threads
 }
 
 void registerAll() {

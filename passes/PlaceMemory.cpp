@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file PlaceMemory: offsets of shared buffers by lifetime.
 ///
-/// Before: buffers without offsets. After: every buffer has one, overlapping lifetimes never share bytes; the launch
-/// attribute has the total.
+/// Before: buffers without offsets. After: every buffer has one, overlapping lifetimes never share bytes; the
+/// launch attribute has the total.
 
 #include "passes/Passes.h"
 #include "passes/SharedAccesses.h"
@@ -23,8 +23,8 @@ namespace {
 /// Of every offset: enough for 16-byte accesses.
 constexpr int64_t alignment = 16;
 
-/// Buffers up to `smallBytes`, such as the parts of a reduction, get bytes of their own as long as all of those fit into
-/// `smallTotal`: sharing would cost a barrier.
+/// Buffers up to `smallBytes`, such as the parts of a reduction, get bytes of their own as long as all of
+/// those fit into `smallTotal`: sharing would cost a barrier.
 constexpr int64_t smallBytes = 2048, smallTotal = 8192;
 
 /// A buffer, live from op number `begin` to `end`, both included.
@@ -56,7 +56,8 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
         // Used inside a loop that the buffer does not belong to: live through all of that loop.
         Operation *user = alloc->getBlock()->findAncestorOpInBlock(*op);
         auto [begin, end] = span[user];
-        auto [it, isNew] = lifetimes.try_emplace(alloc, Lifetime{alloc, begin, end, alloc.getType().bytes(), 0});
+        auto [it, isNew] =
+            lifetimes.try_emplace(alloc, Lifetime{alloc, begin, end, alloc.getType().bytes(), 0});
         it->second.begin = std::min(it->second.begin, begin);
         it->second.end = std::max(it->second.end, end);
       });

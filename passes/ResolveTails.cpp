@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file ResolveTails: make missing lanes explicit.
 ///
-/// Before: tile values carry implicit extents and masks. After: no tile.load, tile.store, tile.gather, tile.keep,
-/// tile.fill remains; memory ops name their bounds, reductions and mma see identities in missing lanes, every value is
-/// plain.
+/// Before: tile values carry implicit extents and masks. After: no tile.load, tile.store, tile.gather,
+/// tile.keep, tile.fill remains; memory ops name their bounds, reductions and mma see identities in missing
+/// lanes, every value is plain.
 ///
-/// Each value gets, beside itself, the lanes that exist as other values: one interval per axis (index scalars) and a
-/// mask (an i1 tile). A first walk finds which parts of which loop-carried values may be incomplete; those become
-/// further carried values. The second walk rewrites.
+/// Each value gets, beside itself, the lanes that exist as other values: one interval per axis (index
+/// scalars) and a mask (an i1 tile). A first walk finds which parts of which loop-carried values may be
+/// incomplete; those become further carried values. The second walk rewrites.
 
 #include "passes/Passes.h"
 #include "passes/TailAnalysis.h"
+#include "passes/TailExist.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -27,18 +28,11 @@ using namespace sectile::passes;
 
 namespace {
 
-/// Which lanes of a value exist.
-struct Exist {
-  SmallVector<Value, 5> lo, hi; ///< per axis: coordinates lo <= c < hi exist; null: 0, the axis' length
-  Value mask;                   ///< and where this holds; null: everywhere
-  explicit Exist(size_t rank = 0) : lo(rank), hi(rank) {}
-};
-
 // --- the rewrite -----------------------------------------------------------------------------------------
 
-class Resolver {
+class Resolver : ExistBuilder {
 public:
-  explicit Resolver(func::FuncOp func) : func(func), b(func.getContext()), analysis(facts) {}
+  explicit Resolver(func::FuncOp func) : ExistBuilder(func.getContext()), func(func), analysis(facts) {}
 
   LogicalResult run() {
     analysis.run(func.getBody().front());
@@ -58,99 +52,10 @@ private:
   }
   void set(Value v, const Exist &e) { exists[v] = e; }
 
-  // --- intervals and masks
-
-  Value meet(BinaryFn fn, Value x, Value y) {
-    if (!x || !y || x == y)
-      return x ? x : y;
-    return binary(b, loc, fn, x, y);
-  }
-  Value maxLo(Value x, Value y) { return meet(BinaryFn::k_max, x, y); }
-  Value minHi(Value x, Value y) { return meet(BinaryFn::k_min, x, y); }
-  Value both(Value m, Value n) { return meet(BinaryFn::k_bitand, m, n); }
-
-  Exist meet(const Exist &x, const Exist &y) {
-    Exist r(x.lo.size());
-    for (size_t d = 0; d < x.lo.size(); ++d) {
-      r.lo[d] = maxLo(x.lo[d], y.lo[d]);
-      r.hi[d] = minHi(x.hi[d], y.hi[d]);
-    }
-    r.mask = both(x.mask, y.mask);
-    return r;
-  }
-
-  /// An i1 tile of the shape of `like`: which lanes exist. Null: all.
-  Value existTile(Type like, const Exist &e) {
-    Value result = e.mask;
-    ArrayRef<int64_t> shape = shapeOf(like);
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (!e.lo[d] && !e.hi[d])
-        continue;
-      SmallVector<int64_t> line(shape.size(), 1);
-      line[d] = shape[d];
-      auto type = RankedTensorType::get(line, b.getIndexType());
-      Value coordinate = IotaOp::create(b, loc, type, d), inside;
-      auto check = [&](ComparePred pred, Value bound) {
-        Value splat = SplatOp::create(b, loc, type, bound);
-        Value holds = CompareOp::create(b, loc, withElement(type, b.getI1Type()), pred, coordinate, splat);
-        inside = both(inside, holds);
-      };
-      if (e.lo[d])
-        check(ComparePred::k_ge, e.lo[d]);
-      if (e.hi[d])
-        check(ComparePred::k_lt, e.hi[d]);
-      if (ArrayRef(line) != shape)
-        inside = BroadcastOp::create(b, loc, RankedTensorType::get(shape, b.getI1Type()), inside);
-      result = both(result, inside);
-    }
-    return result;
-  }
-
-  /// An i1 scalar: the one lane of an axis of length 1 exists. Null: it does.
-  Value unitExists(Value lo, Value hi) {
-    Value result;
-    if (lo)
-      result = compare(b, loc, ComparePred::k_le, lo, indexConstant(b, loc, 0));
-    if (hi)
-      result = both(result, compare(b, loc, ComparePred::k_ge, hi, indexConstant(b, loc, 1)));
-    return result;
-  }
-
-  Value selectExisting(Value exist, Value x, TypedAttr otherwise) {
-    if (!exist)
-      return x;
-    return select(b, loc, exist, x, constant(b, loc, x.getType(), otherwise));
-  }
-
   // --- zeros in missing lanes of one axis, for free where a load can pad
 
-  static bool dominates(Value v, Operation *before) {
-    Block *block = v.getParentBlock();
-    Operation *ancestor = block->findAncestorOpInBlock(*before);
-    if (!ancestor)
-      return false;
-    Operation *def = v.getDefiningOp();
-    return !def || (def != ancestor && def->isBeforeInBlock(ancestor));
-  }
-  static bool canHoist(Value v, Operation *before) {
-    if (!v || dominates(v, before))
-      return true;
-    Operation *def = v.getDefiningOp();
-    if (!def || def->getNumRegions() != 0 || !isPure(def))
-      return false;
-    return llvm::all_of(def->getOperands(), [&](Value operand) { return canHoist(operand, before); });
-  }
-  static void hoist(Value v, Operation *before) {
-    if (!v || dominates(v, before))
-      return;
-    Operation *def = v.getDefiningOp();
-    for (Value operand : def->getOperands())
-      hoist(operand, before);
-    def->moveBefore(before);
-  }
-
-  /// Makes lanes of `v` outside lo <= c < hi of the axis zero by narrowing the load that `v` comes from. False: not
-  /// possible, nothing changed.
+  /// Makes lanes of `v` outside lo <= c < hi of the axis zero by narrowing the load that `v` comes from.
+  /// False: not possible, nothing changed.
   bool narrowLoad(Value v, int axis, Value lo, Value hi, bool soleUser) {
     soleUser &= v.hasOneUse();
     Operation *op = v.getDefiningOp();
@@ -188,14 +93,13 @@ private:
     if (!listed) {
       axes.insert(axes.begin() + at, axis);
       los.insert(los.begin() + at, lo ? lo : indexConstant(b, load.getLoc(), 0));
-      his.insert(his.begin() + at,
-                 hi ? hi : indexConstant(b, load.getLoc(), shapeOf(load.getType())[axis]));
+      his.insert(his.begin() + at, hi ? hi : indexConstant(b, load.getLoc(), shapeOf(load.getType())[axis]));
     } else {
       los[at] = lo ? lo : los[at];
       his[at] = hi ? hi : his[at];
     }
-    auto narrowed = tgpu::GlobalLoadOp::create(b, load.getLoc(), load.getType(), load.getX(), load.getOffsets(), axes,
-                                               los, his, load.getPad());
+    auto narrowed = tgpu::GlobalLoadOp::create(b, load.getLoc(), load.getType(), load.getX(),
+                                               load.getOffsets(), axes, los, his, load.getPad());
     exists[narrowed] = of(load);
     load.getResult().replaceAllUsesWith(narrowed);
     exists.erase(load);
@@ -231,8 +135,8 @@ private:
 
   LogicalResult visit(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-        .Case<LoadOp, StoreOp, GatherOp, KeepOp, FillOp, BroadcastOp, ReshapeOp, PermuteOp, ReduceOp, MmaOp, scf::ForOp,
-              scf::IfOp, scf::WhileOp>([&](auto op) { return resolve(op); })
+        .Case<LoadOp, StoreOp, GatherOp, KeepOp, FillOp, BroadcastOp, ReshapeOp, PermuteOp, ReduceOp, MmaOp,
+              scf::ForOp, scf::IfOp, scf::WhileOp>([&](auto op) { return resolve(op); })
         .Default([&](Operation *op) -> LogicalResult {
           if (isElementwise(op)) {
             if (!isTile(op->getResult(0)))
@@ -249,15 +153,16 @@ private:
             return success();
           if (llvm::none_of(op->getOperands(), hasTile) && llvm::none_of(op->getResults(), hasTile))
             return success();
-          return op->emitOpError("has no meaning for lanes that do not exist [resolve_tails_c1]; use ops of the tile "
-                                 "dialect on tiles");
+          return op->emitOpError(
+              "has no meaning for lanes that do not exist [resolve_tails_c1]; use ops of the tile "
+              "dialect on tiles");
         });
   }
 
   /// dim(x, axis) - offset: one value per place, so that equal extents are seen to be equal.
   Value endOf(Value x, int64_t axis, Value offset) {
     Value &known = ends[{x, axis, offset}];
-    if (!known || !dominates(known, &*b.getInsertionPoint()))
+    if (!known || !isBefore(known, &*b.getInsertionPoint()))
       known = binary(b, loc, BinaryFn::k_sub, DimOp::create(b, loc, x, axis), offset);
     return known;
   }
@@ -278,8 +183,8 @@ private:
     return e;
   }
   /// Intervals as the operands of a global access.
-  void bounds(const Exist &e, ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &axes, SmallVectorImpl<Value> &lo,
-              SmallVectorImpl<Value> &hi) {
+  void bounds(const Exist &e, ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &axes,
+              SmallVectorImpl<Value> &lo, SmallVectorImpl<Value> &hi) {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (!e.lo[d] && !e.hi[d])
         continue;
@@ -434,7 +339,8 @@ private:
       }
       if (some) // a dropped axis whose lane is missing leaves nothing on any axis
         for (size_t d = 0; d < to.size(); ++d)
-          e.hi[d] = select(b, loc, some, e.hi[d] ? e.hi[d] : indexConstant(b, loc, to[d]), indexConstant(b, loc, 0));
+          e.hi[d] = select(b, loc, some, e.hi[d] ? e.hi[d] : indexConstant(b, loc, to[d]),
+                           indexConstant(b, loc, 0));
       e.mask = reshapeMask(x.mask);
     } else {
       e.mask = reshapeMask(existTile(op.getX().getType(), x));
@@ -486,8 +392,8 @@ private:
         values.push_back(e.hi[d] ? e.hi[d] : indexConstant(b, loc, shapeOf(v.getType())[d]));
     }
     if (p.hasMask())
-      values.push_back(e.mask ? e.mask
-                              : constant(b, loc, withElement(v.getType(), b.getI1Type()), b.getBoolAttr(true)));
+      values.push_back(
+          e.mask ? e.mask : constant(b, loc, withElement(v.getType(), b.getI1Type()), b.getBoolAttr(true)));
   }
   /// What exists of `v`, whose further values are the next of `values`.
   template <class It> void takeCarried(Value v, Parts p, It &values) {
@@ -518,55 +424,17 @@ private:
 
   func::FuncOp func;
   IndexFacts facts;
-  IRRewriter b;
-  Location loc = UnknownLoc::get(func.getContext());
   TailAnalysis analysis;
   DenseMap<Value, Exist> exists;
   DenseMap<std::tuple<Value, int64_t, Value>, Value> ends;
   SmallVector<KeepOp> keeps;
 };
 
-// --- reductions and products ------------------------------------------------------------------------------------------
+// --- reductions and products
+// ------------------------------------------------------------------------------------------
 
-/// What a missing lane contributes: nothing.
-TypedAttr identityOf(ReduceKind kind, Type element) {
-  auto extreme = [&](bool smallest) -> TypedAttr {
-    if (auto f = dyn_cast<FloatType>(element)) {
-      const llvm::fltSemantics &s = f.getFloatSemantics();
-      bool hasInf = llvm::APFloat::semanticsHasInf(s);
-      return FloatAttr::get(f, hasInf ? llvm::APFloat::getInf(s, smallest) : llvm::APFloat::getLargest(s, smallest));
-    }
-    if (isa<IndexType>(element))
-      return IntegerAttr::get(element, smallest ? std::numeric_limits<int64_t>::min()
-                                                : std::numeric_limits<int64_t>::max());
-    auto i = cast<IntegerType>(element);
-    bool isUnsigned = i.isUnsigned() || i.getWidth() == 1;
-    unsigned w = i.getWidth();
-    APInt v = smallest ? (isUnsigned ? APInt::getMinValue(w) : APInt::getSignedMinValue(w))
-                       : (isUnsigned ? APInt::getMaxValue(w) : APInt::getSignedMaxValue(w));
-    return IntegerAttr::get(element, v);
-  };
-  switch (kind) {
-  case ReduceKind::k_sum:
-  case ReduceKind::k_any:
-    return zeroOf(element);
-  case ReduceKind::k_prod:
-    if (isa<FloatType>(element))
-      return FloatAttr::get(element, 1.0);
-    return IntegerAttr::get(element, APInt(isa<IndexType>(element) ? 64 : element.getIntOrFloatBitWidth(), 1));
-  case ReduceKind::k_all:
-    return IntegerAttr::get(element, APInt(1, 1));
-  case ReduceKind::k_max:
-  case ReduceKind::k_maxnum:
-  case ReduceKind::k_argmax:
-    return extreme(true);
-  default:
-    return extreme(false);
-  }
-}
-
-/// argmax and argmin where missing lanes may come before existing ones: the first existing position of the extreme
-/// value, 0 if there is none.
+/// argmax and argmin where missing lanes may come before existing ones: the first existing position of the
+/// extreme value, 0 if there is none.
 Value Resolver::reduceArg(ReduceOp op, const Exist &along) {
   bool isMax = op.getKind() == ReduceKind::k_argmax;
   Value x = op.getX();
@@ -614,15 +482,18 @@ LogicalResult Resolver::resolve(ReduceOp op) {
     return success();
   }
   if (incomplete) {
-    bool ignoresNan = (kind == ReduceKind::k_maxnum || kind == ReduceKind::k_minnum) && isa<FloatType>(element);
+    bool ignoresNan =
+        (kind == ReduceKind::k_maxnum || kind == ReduceKind::k_minnum) && isa<FloatType>(element);
     TypedAttr identity = identityOf(kind, element);
     if (ignoresNan) {
       // Only NaN leaves "all existing lanes are NaN" alone; where no lane exists the identity is put back.
-      TypedAttr nan = FloatAttr::get(element, llvm::APFloat::getNaN(cast<FloatType>(element).getFloatSemantics()));
+      TypedAttr nan =
+          FloatAttr::get(element, llvm::APFloat::getNaN(cast<FloatType>(element).getFloatSemantics()));
       Value exist = existTile(type, along);
       op.getXMutable().assign(selectExisting(exist, op.getX(), nan));
       b.setInsertionPointAfter(op);
-      Value some = ReduceOp::create(b, loc, withElement(op.getType(), b.getI1Type()), ReduceKind::k_any, exist, axis);
+      Value some =
+          ReduceOp::create(b, loc, withElement(op.getType(), b.getI1Type()), ReduceKind::k_any, exist, axis);
       Value fallback = constant(b, loc, op.getType(), identity);
       auto chosen = SelectOp::create(b, loc, op.getType(), some, reduced, fallback);
       reduced.replaceAllUsesExcept(chosen, chosen);
@@ -651,7 +522,8 @@ LogicalResult Resolver::resolve(MmaOp op) {
   return success();
 }
 
-// --- control flow -----------------------------------------------------------------------------------------------------
+// --- control flow
+// -----------------------------------------------------------------------------------------------------
 
 LogicalResult Resolver::resolve(scf::ForOp loop) {
   SmallVector<Parts> parts = analysis.carried.lookup(loop);
@@ -663,7 +535,8 @@ LogicalResult Resolver::resolve(scf::ForOp loop) {
     };
     auto wider = loop.replaceWithAdditionalYields(b, inits, /*replaceInitOperandUsesInLoop=*/false, same);
     if (failed(wider))
-      return loop.emitOpError("carries values whose extents cannot be carried [resolve_tails_c2]; report this");
+      return loop.emitOpError(
+          "carries values whose extents cannot be carried [resolve_tails_c2]; report this");
     loop = cast<scf::ForOp>(wider->getOperation());
     facts = IndexFacts(); // block arguments have been replaced
     ends.clear();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file SelectMma: choose an MMA table row per tile.mma, or none.
 ///
-/// Before: any tile.mma. After: each carries `tgpu.atom` when a row of the target fits types and shape; the others become
-/// scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
+/// Before: any tile.mma. After: each carries `tgpu.atom` when a row of the target fits types and shape; the
+/// others become scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -52,8 +52,8 @@ Product findRow(MmaOp op, const Target &target) {
   return p;
 }
 
-/// Warps by the work of one program. Products: enough accumulators per thread to feed the tensor cores. Others: about
-/// 8 elements per thread up to 4 warps, then 32.
+/// Warps by the work of one program. Products: enough accumulators per thread to feed the tensor cores.
+/// Others: about 8 elements per thread up to 4 warps, then 32.
 int warpsByRule(func::FuncOp func, ArrayRef<Product> products, const Target &target) {
   int most = target.threadsPerBlock / target.warpSize;
   if (!products.empty()) {
@@ -86,7 +86,8 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
     func::FuncOp func = getOperation();
     const Target *target = findTarget(arch.getValue());
     if (!target) {
-      func.emitError() << "'" << arch.getValue() << "' is no known target [select_mma_c1]; use one such as sm_90a";
+      func.emitError() << "'" << arch.getValue()
+                       << "' is no known target [select_mma_c1]; use one such as sm_90a";
       return signalPassFailure();
     }
     SmallVector<Product> products;
@@ -99,8 +100,8 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
       count = warpsByRule(func, products, *target);
     int64_t most = target->threadsPerBlock / target->warpSize;
     if (count < 1 || count > most || !std::has_single_bit(uint64_t(count))) {
-      func.emitError() << count << " warps per block, " << target->arch << " runs powers of two from 1 to " << most
-                       << " [select_mma_c2]; choose one of them, or 0 for the default";
+      func.emitError() << count << " warps per block, " << target->arch << " runs powers of two from 1 to "
+                       << most << " [select_mma_c2]; choose one of them, or 0 for the default";
       return signalPassFailure();
     }
     for (Product &p : products)

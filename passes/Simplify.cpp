@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Simplify: folds, dead code and loop-carried values that do not change.
 ///
-/// Before: anything. After: the same meaning in ops of the same dialects. The upstream canonicalizer is not used as it
-/// brings in `arith` ops for branches, which the later stages do not take.
+/// Before: anything. After: the same meaning in ops of the same dialects. The upstream canonicalizer is not
+/// used as it brings in `arith` ops for branches, which the later stages do not take.
 
 #include "passes/Passes.h"
 
@@ -18,16 +18,18 @@ using namespace sectile;
 
 namespace {
 
-/// for (.., h = init) { .. yield min(h, c) } with c the same in every iteration and h used nowhere else: the result is
-/// min(init, c), or init if the loop does not run. Extents of accumulators are such values. The same for max.
+/// for (.., h = init) { .. yield min(h, c) } with c the same in every iteration and h used nowhere else: the
+/// result is min(init, c), or init if the loop does not run. Extents of accumulators are such values. The
+/// same for max.
 struct HoistMinMax : OpRewritePattern<scf::ForOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(scf::ForOp loop, PatternRewriter &rewriter) const override {
-    for (auto [arg, init, yielded, result] :
-         llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs(), loop.getYieldedValues(), loop.getResults())) {
+    for (auto [arg, init, yielded, result] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs(),
+                                                             loop.getYieldedValues(), loop.getResults())) {
       auto op = yielded.getDefiningOp<tileir::BinaryOp>();
-      if (!op || !isa<IndexType>(arg.getType()) || !arg.hasOneUse() || *arg.user_begin() != op || result.use_empty())
+      if (!op || !isa<IndexType>(arg.getType()) || !arg.hasOneUse() || *arg.user_begin() != op ||
+          result.use_empty())
         continue;
       if (op.getFn() != tileir::BinaryFn::k_min && op.getFn() != tileir::BinaryFn::k_max)
         continue;

@@ -12,7 +12,8 @@ using namespace sectile::tileir;
 
 namespace sectile::passes {
 
-// --- builders ---------------------------------------------------------------------------------------------------
+// --- builders
+// ---------------------------------------------------------------------------------------------------
 
 Value indexConstant(OpBuilder &b, Location loc, int64_t value) {
   return ConstantOp::create(b, loc, b.getIndexAttr(value));
@@ -20,7 +21,8 @@ Value indexConstant(OpBuilder &b, Location loc, int64_t value) {
 
 Value constant(OpBuilder &b, Location loc, Type type, TypedAttr scalar) {
   if (auto shaped = dyn_cast<RankedTensorType>(type))
-    return ConstantOp::create(b, loc, cast<TypedAttr>(Attribute(SplatElementsAttr::get(shaped, Attribute(scalar)))));
+    return ConstantOp::create(b, loc,
+                              cast<TypedAttr>(Attribute(SplatElementsAttr::get(shaped, Attribute(scalar)))));
   return ConstantOp::create(b, loc, scalar);
 }
 
@@ -52,7 +54,8 @@ bool isZero(Attribute attr) {
   return false;
 }
 
-// --- layouts ----------------------------------------------------------------------------------------------------
+// --- layouts
+// ----------------------------------------------------------------------------------------------------
 
 const Layout &LayoutCache::of(Type type) {
   Attribute encoding = cast<RankedTensorType>(type).getEncoding();
@@ -109,7 +112,8 @@ namespace {
 
 int64_t oddPart(int64_t n) { return n >> llvm::countr_zero(uint64_t(n)); }
 
-/// A row-major index as a number in mixed radix, odd radices and powers of two in turn: odd, log2, odd, log2, ...
+/// A row-major index as a number in mixed radix, odd radices and powers of two in turn: odd, log2, odd, log2,
+/// ...
 SmallVector<int64_t> radices(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> r;
   bool lastWasOdd = false;
@@ -138,7 +142,9 @@ SmallVector<int64_t> radices(ArrayRef<int64_t> shape) {
 
 } // namespace
 
-bool reshapeKeepsRegisters(ArrayRef<int64_t> from, ArrayRef<int64_t> to) { return radices(from) == radices(to); }
+bool reshapeKeepsRegisters(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  return radices(from) == radices(to);
+}
 
 std::optional<Layout> reshapeLayout(const Layout &layout, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   if (from.size() > size_t(maxLayoutRank) || to.size() > size_t(maxLayoutRank))
@@ -194,7 +200,8 @@ std::optional<Layout> reshapeLayout(const Layout &layout, ArrayRef<int64_t> from
                         translate(layout.warp()));
 }
 
-// --- memory accesses --------------------------------------------------------------------------------------------
+// --- memory accesses
+// --------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -208,8 +215,8 @@ int64_t powerOfTwoIn(int64_t n) { return n <= 0 ? 1 : n & -n; }
 
 } // namespace
 
-AccessFact accessFact(IndexFacts &facts, Value tensor, ValueRange offsets, ArrayRef<int64_t> axes, ValueRange lo,
-                      ValueRange hi, Type tile) {
+AccessFact accessFact(IndexFacts &facts, Value tensor, ValueRange offsets, ArrayRef<int64_t> axes,
+                      ValueRange lo, ValueRange hi, Type tile) {
   ArrayRef<int64_t> shape = shapeOf(tile);
   AccessFact fact;
   // Without knowledge of strides: the last axis that moves.
@@ -244,7 +251,8 @@ AccessFact accessFact(IndexFacts &facts, Value tensor, ValueRange offsets, Array
   return fact;
 }
 
-// --- products ---------------------------------------------------------------------------------------------------
+// --- products
+// ---------------------------------------------------------------------------------------------------
 
 std::optional<std::pair<int, int>> warpGrid(const MmaRow &row, int m, int n, int k, int warps) {
   std::optional<std::pair<int, int>> best;

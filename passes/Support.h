@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file What several passes share: short builders, layouts of types without parsing them twice, facts of memory
-/// accesses, the split of a product over warps.
+/// \file What several passes share: short builders, layouts of types without parsing them twice, facts of
+/// memory accesses, the split of a product over warps.
 #pragma once
 
 #include "ir/TgpuDialect.h"
@@ -14,20 +14,23 @@ namespace sectile::passes {
 
 inline bool isTile(mlir::Value v) { return llvm::isa<mlir::RankedTensorType>(v.getType()); }
 
-// --- builders ---------------------------------------------------------------------------------------------------
+// --- builders
+// ---------------------------------------------------------------------------------------------------
 
 mlir::Value indexConstant(mlir::OpBuilder &b, mlir::Location loc, int64_t value);
 /// A scalar, or a tile with this scalar in every lane. `scalar` has the element type of `type`.
 mlir::Value constant(mlir::OpBuilder &b, mlir::Location loc, mlir::Type type, mlir::TypedAttr scalar);
 /// Folds where it can.
 mlir::Value binary(mlir::OpBuilder &b, mlir::Location loc, tileir::BinaryFn fn, mlir::Value x, mlir::Value y);
-mlir::Value compare(mlir::OpBuilder &b, mlir::Location loc, tileir::ComparePred pred, mlir::Value x, mlir::Value y);
+mlir::Value compare(mlir::OpBuilder &b, mlir::Location loc, tileir::ComparePred pred, mlir::Value x,
+                    mlir::Value y);
 mlir::Value select(mlir::OpBuilder &b, mlir::Location loc, mlir::Value cond, mlir::Value x, mlir::Value y);
 /// 0, 0.0 or false as an attribute.
 mlir::TypedAttr zeroOf(mlir::Type element);
 bool isZero(mlir::Attribute attr);
 
-// --- layouts ----------------------------------------------------------------------------------------------------
+// --- layouts
+// ----------------------------------------------------------------------------------------------------
 
 /// Layouts by their attribute, parsed and printed once each. One per run of a pass.
 class LayoutCache {
@@ -47,32 +50,38 @@ private:
 
 llvm::SmallVector<int32_t> shape32(mlir::Type type);
 
-/// How the axes of two shapes that differ only in axes of length 1 correspond: entry d is the axis of `to` that is
-/// axis d of `from`, -1 for a dropped axis of length 1. None for any other pair of shapes.
-std::optional<llvm::SmallVector<int>> unitReshapeMap(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
+/// How the axes of two shapes that differ only in axes of length 1 correspond: entry d is the axis of `to`
+/// that is axis d of `from`, -1 for a dropped axis of length 1. None for any other pair of shapes.
+std::optional<llvm::SmallVector<int>> unitReshapeMap(llvm::ArrayRef<int64_t> from,
+                                                     llvm::ArrayRef<int64_t> to);
 /// The layout of the same registers after a reshape, register numbers unchanged; none if there is none.
-std::optional<Layout> reshapeLayout(const Layout &layout, llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
+std::optional<Layout> reshapeLayout(const Layout &layout, llvm::ArrayRef<int64_t> from,
+                                    llvm::ArrayRef<int64_t> to);
 /// True if some pair of layouts makes this reshape keep every element in its register.
 bool reshapeKeepsRegisters(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
-// --- memory accesses --------------------------------------------------------------------------------------------
+// --- memory accesses
+// --------------------------------------------------------------------------------------------
 
 /// How the elements of a global access lie in memory.
 struct AccessFact {
-  int axis = 0;      ///< neighbours along this axis are neighbours in memory (if elems > 1), or the best guess
-  int64_t elems = 1; ///< aligned runs of so many coordinates are aligned in memory and in or out of bounds as one
+  int axis = 0; ///< neighbours along this axis are neighbours in memory (if elems > 1), or the best guess
+  int64_t elems =
+      1; ///< aligned runs of so many coordinates are aligned in memory and in or out of bounds as one
 };
 /// `lo`, `hi`: the bounds on the listed axes.
-AccessFact accessFact(IndexFacts &facts, mlir::Value tensor, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> axes,
-                      mlir::ValueRange lo, mlir::ValueRange hi, mlir::Type tile);
+AccessFact accessFact(IndexFacts &facts, mlir::Value tensor, mlir::ValueRange offsets,
+                      llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi,
+                      mlir::Type tile);
 
-// --- products ---------------------------------------------------------------------------------------------------
+// --- products
+// ---------------------------------------------------------------------------------------------------
 
 /// On a tile.mma: the row that SelectMma chose, a #tgpu.atom.
 inline constexpr llvm::StringLiteral atomAttr = "tgpu.atom";
 
-/// Warps along M and N of one product with atoms of `row`, of least operand traffic. None if the warps cannot all
-/// have whole atoms.
+/// Warps along M and N of one product with atoms of `row`, of least operand traffic. None if the warps cannot
+/// all have whole atoms.
 std::optional<std::pair<int, int>> warpGrid(const MmaRow &row, int m, int n, int k, int warps);
 
 } // namespace sectile::passes

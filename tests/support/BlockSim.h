@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Runs final `tgpu` kernels thread by thread on the host: every register of every lane of every warp by its
-/// layout, shared memory byte by byte. Finds what the interpreter of values cannot see: data in the wrong thread,
-/// copies that disagree, buffers that share bytes while both are live, missing barriers.
+/// \file Runs final `tgpu` kernels thread by thread on the host: every register of every lane of every warp
+/// by its layout, shared memory byte by byte. Finds what the interpreter of values cannot see: data in the
+/// wrong thread, copies that disagree, buffers that share bytes while both are live, missing barriers.
 #pragma once
 
 #include "ir/InterpKernels.h"
@@ -64,7 +64,9 @@ private:
     int regs = 1;
     std::vector<char> bytes;
     std::size_t size() const { return byteSize(dtype); }
-    char *at(int thread, int reg) { return bytes.data() + (std::size_t(thread) * std::size_t(regs) + std::size_t(reg)) * size(); }
+    char *at(int thread, int reg) {
+      return bytes.data() + (std::size_t(thread) * std::size_t(regs) + std::size_t(reg)) * size();
+    }
   };
   struct View {
     char *data = nullptr;
@@ -130,11 +132,13 @@ private:
     return all;
   }
 
-  // --- memory with its history ------------------------------------------------------------------------------------
+  // --- memory with its history
+  // ------------------------------------------------------------------------------------
 
   void touch(mlir::Operation *op, Touch &t, int thread, bool write) {
     if (t.writeEpoch == epoch && t.writer != thread)
-      fail(op, write ? "two threads write one byte without a barrier" : "read without a barrier after a write");
+      fail(op,
+           write ? "two threads write one byte without a barrier" : "read without a barrier after a write");
     if (write) {
       if (t.readEpoch == epoch && t.reader != thread)
         fail(op, "write without a barrier after a read");
@@ -170,8 +174,8 @@ private:
   }
 
   View &view(mlir::Value v) { return views[v]; }
-
-  // --- ops ----------------------------------------------------------------------------------------------------------
+  // --- ops
+  // ----------------------------------------------------------------------------------------------------------
 
   void runProgram() {
     values.clear();
@@ -271,8 +275,9 @@ private:
           mlir::Attribute a = o.getValue();
           if (auto splat = llvm::dyn_cast<mlir::SplatElementsAttr>(a))
             a = splat.getSplatValue<mlir::Attribute>();
-          llvm::APInt bits = llvm::isa<mlir::FloatAttr>(a) ? llvm::cast<mlir::FloatAttr>(a).getValue().bitcastToAPInt()
-                                                           : llvm::cast<mlir::IntegerAttr>(a).getValue();
+          llvm::APInt bits = llvm::isa<mlir::FloatAttr>(a)
+                                 ? llvm::cast<mlir::FloatAttr>(a).getValue().bitcastToAPInt()
+                                 : llvm::cast<mlir::IntegerAttr>(a).getValue();
           std::uint64_t v = bits.getZExtValue();
           for (std::int64_t i = 0; i < count(c); ++i)
             std::memcpy(c.bytes.data() + std::size_t(i) * c.size(), &v, c.size());
@@ -311,13 +316,15 @@ private:
         .Case([&](BinaryOp o) {
           checkLayouts(o);
           Cells c = make(o.getType()), &a = get(o.getA()), &b = get(o.getB());
-          interp::binaryKernel(o.getFn(), a.dtype, isa)(a.bytes.data(), b.bytes.data(), c.bytes.data(), count(c));
+          interp::binaryKernel(o.getFn(), a.dtype, isa)(a.bytes.data(), b.bytes.data(), c.bytes.data(),
+                                                        count(c));
           values[o.getResult()] = c;
         })
         .Case([&](CompareOp o) {
           checkLayouts(o);
           Cells c = make(o.getType()), &a = get(o.getA()), &b = get(o.getB());
-          interp::compareKernel(o.getPred(), a.dtype, isa)(a.bytes.data(), b.bytes.data(), c.bytes.data(), count(c));
+          interp::compareKernel(o.getPred(), a.dtype, isa)(a.bytes.data(), b.bytes.data(), c.bytes.data(),
+                                                           count(c));
           values[o.getResult()] = c;
         })
         .Case([&](SelectOp o) {
@@ -326,8 +333,8 @@ private:
           if (!cond.layout)
             c = cond.bytes[0] ? a : b;
           else
-            interp::selectKernel(c.dtype, isa)(reinterpret_cast<const bool *>(cond.bytes.data()), a.bytes.data(),
-                                               b.bytes.data(), c.bytes.data(), count(c));
+            interp::selectKernel(c.dtype, isa)(reinterpret_cast<const bool *>(cond.bytes.data()),
+                                               a.bytes.data(), b.bytes.data(), c.bytes.data(), count(c));
           values[o.getResult()] = c;
         })
         .Case([&](BroadcastOp o) {
@@ -359,7 +366,8 @@ private:
             return r;
           });
         })
-        .Case([&](tgpu::ConvertLayoutOp o) { rename(o, o.getX(), o.getResult(), [](Coords c) { return c; }); })
+        .Case(
+            [&](tgpu::ConvertLayoutOp o) { rename(o, o.getX(), o.getResult(), [](Coords c) { return c; }); })
         .Case([&](GridOp o) {
           for (auto [d, v] : llvm::enumerate(o.getOffsets())) {
             Cells c = make(v.getType());
@@ -378,14 +386,17 @@ private:
           std::size_t d = std::size_t(o.getAxis());
           std::int64_t lo = std::clamp<std::int64_t>(indexOf(o.getLo()), 0, w.dims[d]);
           std::int64_t hi = std::clamp<std::int64_t>(indexOf(o.getHi()), 0, w.dims[d]);
-          w.data += lo * w.strides[d] * std::int64_t(byteSize(*dtypeOfType(o.getX().getType().getElementType())));
+          w.data +=
+              lo * w.strides[d] * std::int64_t(byteSize(*dtypeOfType(o.getX().getType().getElementType())));
           w.dims[d] = std::max<std::int64_t>(0, hi - lo);
           views[o.getResult()] = w;
         })
         .Case([&](tgpu::GlobalLoadOp o) { globalLoad(o); })
         .Case([&](tgpu::GlobalStoreOp o) { globalStore(o); })
         .Case([&](tgpu::GlobalGatherOp o) { globalGather(o); })
-        .Case([&](tgpu::BufferAllocOp o) { buffers[o.getBuffer()] = {std::int64_t(*o.getOffset()), o.getBuffer().getType()}; })
+        .Case([&](tgpu::BufferAllocOp o) {
+          buffers[o.getBuffer()] = {std::int64_t(*o.getOffset()), o.getBuffer().getType()};
+        })
         .Case([&](tgpu::BufferViewOp o) {
           buffers[o.getResult()] = {buffers[o.getBuffer()].offset, o.getResult().getType()};
         })
@@ -399,7 +410,8 @@ private:
           std::vector<Cells> carried;
           for (mlir::Value v : o.getInitArgs())
             carried.push_back(get(v));
-          for (std::int64_t i = indexOf(o.getLowerBound()); i < indexOf(o.getUpperBound()); i += indexOf(o.getStep())) {
+          for (std::int64_t i = indexOf(o.getLowerBound()); i < indexOf(o.getUpperBound());
+               i += indexOf(o.getStep())) {
             Cells iv = make(o.getInductionVar().getType());
             std::memcpy(iv.bytes.data(), &i, 8);
             values[o.getInductionVar()] = iv;
@@ -454,8 +466,9 @@ private:
   void globalLoad(tgpu::GlobalLoadOp o) {
     Cells c = make(o.getType());
     mlir::Attribute pad = o.getPad();
-    llvm::APInt bits = llvm::isa<mlir::FloatAttr>(pad) ? llvm::cast<mlir::FloatAttr>(pad).getValue().bitcastToAPInt()
-                                                       : llvm::cast<mlir::IntegerAttr>(pad).getValue();
+    llvm::APInt bits = llvm::isa<mlir::FloatAttr>(pad)
+                           ? llvm::cast<mlir::FloatAttr>(pad).getValue().bitcastToAPInt()
+                           : llvm::cast<mlir::IntegerAttr>(pad).getValue();
     std::uint64_t padding = bits.getZExtValue();
     for (int t = 0; t < threads; ++t)
       for (int r = 0; r < c.regs; ++r) {
@@ -474,12 +487,12 @@ private:
     Cells &c = get(o.getValue());
     Cells *mask = o.getMask() ? &get(o.getMask()) : nullptr;
     elements(o, c);
-    std::map<Key, int> owner;
     for (int t = 0; t < threads; ++t)
       for (int r = 0; r < c.regs; ++r) {
         Coords at = coordsOf(c, t, r);
         // One of the threads that hold a copy writes, the one whose free bits are 0.
-        if ((unsigned(t % warpSize) & c.layout->freeLanes()) || (unsigned(t / warpSize) & c.layout->freeWarps()))
+        if ((unsigned(t % warpSize) & c.layout->freeLanes()) ||
+            (unsigned(t / warpSize) & c.layout->freeWarps()))
           continue;
         if (!inBounds(o, at) || (mask && !*mask->at(t, r)))
           continue;
@@ -516,7 +529,8 @@ private:
     elements(o, c);
     const BufferAt &buffer = buffers[o.getBuffer()];
     for (int t = 0; t < threads; ++t) {
-      if ((unsigned(t % warpSize) & c.layout->freeLanes()) || (unsigned(t / warpSize) & c.layout->freeWarps()))
+      if ((unsigned(t % warpSize) & c.layout->freeLanes()) ||
+          (unsigned(t / warpSize) & c.layout->freeWarps()))
         continue;
       for (int r = 0; r < c.regs; ++r) {
         std::int64_t at = sharedAddress(buffer, coordsOf(c, t, r));
@@ -592,7 +606,8 @@ private:
   }
 
   /// acc += a * b on whole row-major operands, then back to the threads.
-  void product(mlir::Operation *op, std::string a, DType da, std::string b, DType db, mlir::Value acc, mlir::Value result) {
+  void product(mlir::Operation *op, std::string a, DType da, std::string b, DType db, mlir::Value acc,
+               mlir::Value result) {
     using namespace tileir::interp;
     Cells &c = get(acc), to = make(result.getType());
     auto all = elements(op, c);
@@ -615,7 +630,8 @@ private:
     for (int t = 0; t < threads; ++t)
       for (int r = 0; r < to.regs; ++r) {
         Coords at = coordsOf(to, t, r);
-        std::memcpy(to.at(t, r), whole.data() + (std::size_t(at[0]) * std::size_t(n) + std::size_t(at[1])) * to.size(),
+        std::memcpy(to.at(t, r),
+                    whole.data() + (std::size_t(at[0]) * std::size_t(n) + std::size_t(at[1])) * to.size(),
                     to.size());
       }
     values[result] = to;
@@ -631,7 +647,8 @@ private:
         auto tiled = warpTiled(row.operand(which).layout, shape, wm, warps / wm, which);
         return tiled && *tiled == *get(v).layout;
       };
-      fits |= matches(o.getA(), MmaOperand::A) && matches(o.getB(), MmaOperand::B) && matches(o.getAcc(), MmaOperand::C);
+      fits |= matches(o.getA(), MmaOperand::A) && matches(o.getB(), MmaOperand::B) &&
+              matches(o.getAcc(), MmaOperand::C);
     }
     if (!fits)
       fail(o, "operands are not in the atom's fragments");
@@ -641,7 +658,8 @@ private:
         bytes += element;
       return bytes;
     };
-    product(o, flat(o.getA()), get(o.getA()).dtype, flat(o.getB()), get(o.getB()).dtype, o.getAcc(), o.getResult());
+    product(o, flat(o.getA()), get(o.getA()).dtype, flat(o.getB()), get(o.getB()).dtype, o.getAcc(),
+            o.getResult());
   }
 
   void mmaFma(tgpu::MmaFmaOp o) {

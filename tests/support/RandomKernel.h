@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Random kernels as text, for checking passes against the interpreter. All arithmetic is exact (wrapping
-/// integers, chosen floats), so any order of evaluation gives the same bits.
+/// \file Random kernels as text, for checking passes against the interpreter. All arithmetic is exact
+/// (wrapping integers, chosen floats), so any order of evaluation gives the same bits.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace sectile::test {
 
-/// A kernel of signature (X: i32 rank 2, Y: f32 rank 2, I: i8 rank 2, O: i32 rank 2, P: f32 rank 2): loads, elementwise
-/// ops, masks, reductions, products, loops, branches and stores in random order.
+/// A kernel of signature (X: i32 rank 2, Y: f32 rank 2, I: i8 rank 2, O: i32 rank 2, P: f32 rank 2): loads,
+/// elementwise ops, masks, reductions, products, loops, branches and stores in random order.
 class RandomKernel {
 public:
   explicit RandomKernel(unsigned seed) : gen(seed) { build(); }
@@ -55,12 +55,13 @@ private:
       for (auto n : shape)
         count *= n;
       Tile flat = load({1, count}, element);
-      return emit(shape, element, "tile.reshape " + flat.name + " : " + type(flat) + " -> " + type(shape, element));
+      return emit(shape, element,
+                  "tile.reshape " + flat.name + " : " + type(flat) + " -> " + type(shape, element));
     }
     std::string tensor = element == "i32" ? "%X" : element == "f32" ? "%Y" : "%I";
     return emit(shape, element,
-                "tile.load " + tensor + "[" + index() + ", " + index() + "] : !tile.tensor<2, " + element + "> -> " +
-                    type(shape, element));
+                "tile.load " + tensor + "[" + index() + ", " + index() + "] : !tile.tensor<2, " + element +
+                    "> -> " + type(shape, element));
   }
   Tile constant(const Shape &shape, const std::string &element, const std::string &value) {
     return emit(shape, element, "tile.constant dense<" + value + "> : " + type(shape, element));
@@ -75,7 +76,8 @@ private:
       return any(fitting);
     if (element == "i1") {
       Tile a = some(shape, "i32"), b = some(shape, "i32");
-      return emit(shape, "i1", "tile.compare lt " + a.name + ", " + b.name + " : " + type(a) + " -> " + type(shape, "i1"));
+      return emit(shape, "i1",
+                  "tile.compare lt " + a.name + ", " + b.name + " : " + type(a) + " -> " + type(shape, "i1"));
     }
     if (pick(4) == 0 && element != "i8")
       return constant(shape, element, element == "i32" ? "3" : "2.0");
@@ -96,8 +98,8 @@ private:
     if (t.shape.size() != 2)
       return;
     std::string tensor = t.element == "i32" ? "%O" : "%P";
-    line("tile.store " + t.name + ", " + tensor + "[" + index() + ", " + index() + "] : " + type(t) + ", !tile.tensor<2, " +
-         t.element + ">");
+    line("tile.store " + t.name + ", " + tensor + "[" + index() + ", " + index() + "] : " + type(t) +
+         ", !tile.tensor<2, " + t.element + ">");
   }
 
   void step() {
@@ -107,21 +109,24 @@ private:
     case 0:
     case 1: {
       Tile y = some(x.shape, x.element);
-      static const std::vector<std::string> ints = {"add", "sub", "mul", "max", "min", "bitxor", "shr", "div"};
+      static const std::vector<std::string> ints = {"add", "sub",    "mul", "max",
+                                                    "min", "bitxor", "shr", "div"};
       static const std::vector<std::string> floats = {"max", "min", "maxnum", "minnum"};
-      emit(x.shape, x.element, "tile.binary " + any(isFloat ? floats : ints) + " " + x.name + ", " + y.name + " : " + type(x));
+      emit(x.shape, x.element,
+           "tile.binary " + any(isFloat ? floats : ints) + " " + x.name + ", " + y.name + " : " + type(x));
       return;
     }
     case 2: {
       Tile y = some(x.shape, x.element);
       emit(x.shape, "i1",
-           "tile.compare " + any<std::string>({"lt", "ge", "eq"}) + " " + x.name + ", " + y.name + " : " + type(x) +
-               " -> " + type(x.shape, "i1"));
+           "tile.compare " + any<std::string>({"lt", "ge", "eq"}) + " " + x.name + ", " + y.name + " : " +
+               type(x) + " -> " + type(x.shape, "i1"));
       return;
     }
     case 3: {
       Tile m = some(x.shape, "i1"), y = some(x.shape, x.element);
-      emit(x.shape, x.element, "tile.select " + m.name + ", " + x.name + ", " + y.name + " : " + type(m) + ", " + type(x));
+      emit(x.shape, x.element,
+           "tile.select " + m.name + ", " + x.name + ", " + y.name + " : " + type(m) + ", " + type(x));
       return;
     }
     case 4:
@@ -147,20 +152,22 @@ private:
       bool isArg = kind[0] == 'a';
       std::string element = isArg ? "index" : x.element;
       Tile r = emit(shape, element,
-                    "tile.reduce " + kind + " " + x.name + ", " + std::to_string(axis) + " : " + type(x) + " -> " +
-                        type(shape, element));
+                    "tile.reduce " + kind + " " + x.name + ", " + std::to_string(axis) + " : " + type(x) +
+                        " -> " + type(shape, element));
       if (isArg) {
         r = emit(shape, "i32", "tile.cast " + r.name + " : " + type(r) + " -> " + type(shape, "i32"));
       }
       if (pick(3) != 0)
-        emit(x.shape, r.element, "tile.broadcast " + r.name + " : " + type(r) + " -> " + type(x.shape, r.element));
+        emit(x.shape, r.element,
+             "tile.broadcast " + r.name + " : " + type(r) + " -> " + type(x.shape, r.element));
       return;
     }
     case 9: {
       if (x.shape.size() != 2)
         return;
       Shape shape = {x.shape[1], x.shape[0]};
-      emit(shape, x.element, "tile.permute " + x.name + " [1, 0] : " + type(x) + " -> " + type(shape, x.element));
+      emit(shape, x.element,
+           "tile.permute " + x.name + " [1, 0] : " + type(x) + " -> " + type(shape, x.element));
       return;
     }
     case 10: {
@@ -169,9 +176,15 @@ private:
       for (auto n : x.shape)
         count *= n;
       switch (pick(4)) {
-      case 0: shape = {count}; break;
-      case 1: shape = x.shape, shape.insert(shape.begin() + pick(int(shape.size()) + 1), 1); break;
-      case 2: shape = {count, 1}; break;
+      case 0:
+        shape = {count};
+        break;
+      case 1:
+        shape = x.shape, shape.insert(shape.begin() + pick(int(shape.size()) + 1), 1);
+        break;
+      case 2:
+        shape = {count, 1};
+        break;
       default: {
         std::int64_t f = 1;
         for (std::int64_t d : {2, 3, 4, 6, 8})
@@ -191,24 +204,32 @@ private:
       Tile a = some({m, k}, "i8"), b = some({k, n}, "i8"), c = some({m, n}, "i32");
       if (pick(3) == 0) {
         Tile mask = some(a.shape, "i1");
-        a = emit(a.shape, "i8", "tile.keep " + mask.name + ", " + a.name + " : " + type(mask) + ", " + type(a));
+        a = emit(a.shape, "i8",
+                 "tile.keep " + mask.name + ", " + a.name + " : " + type(mask) + ", " + type(a));
       }
       emit({m, n}, "i32",
-           "tile.mma exact " + a.name + ", " + b.name + ", " + c.name + " : " + type(a) + ", " + type(b) + ", " + type(c));
+           "tile.mma exact " + a.name + ", " + b.name + ", " + c.name + " : " + type(a) + ", " + type(b) +
+               ", " + type(c));
       return;
     }
     case 12: {
-      Tile i = emit(x.shape, "index", "tile.iota " + std::to_string(pick(int(x.shape.size()))) + " : " + type(x.shape, "index"));
+      Tile i =
+          emit(x.shape, "index",
+               "tile.iota " + std::to_string(pick(int(x.shape.size()))) + " : " + type(x.shape, "index"));
       std::string s = fresh();
       line(s + " = tile.splat " + index() + " : index -> " + type(i));
       i = emit(i.shape, "index", "tile.binary add " + i.name + ", " + s + " : " + type(i));
       emit(x.shape, "i32",
-           "tile.gather %X[" + index() + ", " + i.name + "] : !tile.tensor<2, i32>, (index, " + type(i) + ") -> " +
-               type(x.shape, "i32"));
+           "tile.gather %X[" + index() + ", " + i.name + "] : !tile.tensor<2, i32>, (index, " + type(i) +
+               ") -> " + type(x.shape, "i32"));
       return;
     }
-    case 13: control(x); return;
-    default: store(x); return;
+    case 13:
+      control(x);
+      return;
+    default:
+      store(x);
+      return;
     }
   }
 
@@ -223,13 +244,14 @@ private:
     std::string results = fresh(), types;
     for (const Tile &t : carried)
       types += (types.empty() ? "" : ", ") + type(t);
-    auto body = [&](const std::vector<Tile> &start) {
+    auto body = [&](const std::vector<Tile> &start, const std::string &first = "",
+                    const std::string &firstType = "") {
       auto savedPool = pool;
       ++depth;
       pool.insert(pool.end(), start.begin(), start.end());
       for (int i = 0, n = 1 + pick(3); i < n; ++i)
         step();
-      std::string yield = "scf.yield ", yieldTypes;
+      std::string yield = "scf.yield " + first, yieldTypes = firstType;
       for (std::size_t i = 0; i < carried.size(); ++i) {
         Tile t = some(carried[i].shape, carried[i].element);
         if (pick(2) && carried[i].element == "i32")
@@ -242,7 +264,39 @@ private:
       pool = savedPool;
     };
     std::string count = carried.size() > 1 ? ":2" : "";
-    if (pick(2)) {
+    int kind = pick(5);
+    if (kind == 0) {
+      // A counted while loop; `before` hands its values on, once in a while changed.
+      std::string args, names;
+      std::vector<Tile> start, middle;
+      for (const Tile &t : carried) {
+        Tile a{fresh(), t.shape, t.element};
+        args += ", " + a.name + " = " + t.name;
+        names += ", " + a.name;
+        start.push_back(a);
+        middle.push_back({fresh(), t.shape, t.element});
+      }
+      std::string i = fresh(), j = fresh(), more = fresh();
+      line(results + ":" + std::to_string(carried.size() + 1) + " = scf.while (" + i + " = %c0" + args +
+           ") : (index, " + types + ") -> (index, " + types + ") {");
+      line("  " + more + " = tile.compare lt " + i + ", %c16 : index -> i1");
+      line("  scf.condition(" + more + ") " + i + names + " : index, " + types);
+      line("} do {");
+      std::string block = "^bb0(" + j + " : index";
+      for (const Tile &t : middle)
+        block += ", " + t.name + " : " + type(t);
+      line(block + "):");
+      indices.push_back(j);
+      std::string next = fresh();
+      line("  " + next + " = tile.binary add " + j + ", %c8 : index");
+      body(middle, next + ", ", "index, ");
+      line("}");
+      indices = savedIndices;
+      for (std::size_t k = 0; k < carried.size(); ++k)
+        pool.push_back({results + "#" + std::to_string(k + 1), carried[k].shape, carried[k].element});
+      return;
+    }
+    if (kind < 3) {
       std::string args;
       std::vector<Tile> start;
       for (const Tile &t : carried) {
@@ -251,8 +305,8 @@ private:
         start.push_back(a);
       }
       std::string iv = fresh();
-      line(results + count + " = scf.for " + iv + " = %c0 to " + any<std::string>({"%dim", "%c8", "%c0"}) + " step %c8 iter_args(" +
-           args + ") -> (" + types + ") {");
+      line(results + count + " = scf.for " + iv + " = %c0 to " + any<std::string>({"%dim", "%c8", "%c0"}) +
+           " step %c8 iter_args(" + args + ") -> (" + types + ") {");
       indices.push_back(iv);
       body(start);
     } else {
@@ -266,7 +320,8 @@ private:
     line("}");
     indices = savedIndices;
     for (std::size_t i = 0; i < carried.size(); ++i)
-      pool.push_back({results + (carried.size() > 1 ? "#" + std::to_string(i) : ""), carried[i].shape, carried[i].element});
+      pool.push_back({results + (carried.size() > 1 ? "#" + std::to_string(i) : ""), carried[i].shape,
+                      carried[i].element});
   }
 
   void build() {
@@ -275,6 +330,7 @@ private:
     line("%g0, %g1 = tile.grid %O [8, 16] : !tile.tensor<2, i32> -> index, index");
     line("%c0 = tile.constant 0 : index");
     line("%c8 = tile.constant 8 : index");
+    line("%c16 = tile.constant 16 : index");
     line("%cm = tile.constant -3 : index");
     line("%dim = tile.dim %X, 1 : !tile.tensor<2, i32>");
     line("%s0 = tile.binary add %g0, %cm : index");

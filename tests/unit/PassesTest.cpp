@@ -57,10 +57,93 @@ std::string textOf(mlir::ModuleOp module) {
 }
 
 template <class F> bool runPasses(mlir::ModuleOp module, F add, std::string &messages) {
-  mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &d) { messages += d.str() + "\n"; });
+  mlir::ScopedDiagnosticHandler handler(module.getContext(),
+                                        [&](mlir::Diagnostic &d) { messages += d.str() + "\n"; });
   mlir::PassManager pm(module.getContext());
   add(pm);
   return mlir::succeeded(pm.run(module));
+}
+
+/// A random walk through the kernel: branches either way, loops 0 to 3 times. Shared bytes touched since the
+/// last barrier, with the number of writes, must not meet a conflicting access. Knows nothing of how barriers
+/// were placed.
+class PathWalk {
+public:
+  explicit PathWalk(unsigned seed) : gen(seed) {}
+  bool run(mlir::func::FuncOp func) {
+    block(func.getBody().front());
+    return ok;
+  }
+
+private:
+  void block(mlir::Block &b) {
+    for (mlir::Operation &op : b)
+      visit(op);
+  }
+  void touch(mlir::Value buffer, bool write) {
+    while (auto view = buffer.getDefiningOp<tgpu::BufferViewOp>())
+      buffer = view.getBuffer();
+    auto alloc = buffer.getDefiningOp<tgpu::BufferAllocOp>();
+    std::int64_t begin = std::int64_t(*alloc.getOffset()), end = begin + alloc.getBuffer().getType().bytes();
+    for (auto &[from, to, wrote] : open)
+      ok &= to <= begin || end <= from || (!wrote && !write);
+    open.push_back({begin, end, write});
+  }
+  void visit(mlir::Operation &op) {
+    if (llvm::isa<tgpu::BarrierOp>(op))
+      open.clear();
+    else if (auto copy = llvm::dyn_cast<tgpu::CopyOp>(op))
+      touch(copy.getBuffer(), true);
+    else if (auto copy = llvm::dyn_cast<tgpu::CopyOutOp>(op))
+      touch(copy.getBuffer(), false);
+    else if (auto mma = llvm::dyn_cast<tgpu::MmaFmaOp>(op))
+      touch(mma.getA(), false), touch(mma.getB(), false);
+    else if (auto loop = llvm::dyn_cast<mlir::scf::ForOp>(op))
+      for (unsigned n = gen() % 4; n > 0; --n)
+        block(*loop.getBody());
+    else if (auto loop = llvm::dyn_cast<mlir::scf::WhileOp>(op)) {
+      for (unsigned n = gen() % 4; n > 0; --n)
+        block(*loop.getBeforeBody()), block(*loop.getAfterBody());
+      block(*loop.getBeforeBody());
+    } else if (auto branch = llvm::dyn_cast<mlir::scf::IfOp>(op)) {
+      if (gen() % 2)
+        block(*branch.thenBlock());
+      else if (branch.elseBlock())
+        block(*branch.elseBlock());
+    }
+  }
+  std::mt19937 gen;
+  std::vector<std::tuple<std::int64_t, std::int64_t, bool>> open;
+  bool ok = true;
+};
+
+/// Everything that holds after the pipeline and can be seen without running it.
+void checkFinalForm(mlir::ModuleOp module) {
+  module.walk([&](mlir::func::FuncOp func) {
+    for (unsigned seed = 0; seed < 20; ++seed)
+      CHECK(PathWalk(seed).run(func));
+    auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
+    func.walk([&](mlir::Operation *op) {
+      auto hasLayout = [&](mlir::Type t) {
+        auto layout = tgpu::layoutOf(t);
+        CHECK((!llvm::isa<mlir::RankedTensorType>(t) || (layout && layout->numWarps() == launch.getWarps())));
+      };
+      for (mlir::Type t : op->getOperandTypes())
+        hasLayout(t);
+      for (mlir::Type t : op->getResultTypes())
+        hasLayout(t);
+      CHECK_FALSE((llvm::isa<tileir::LoadOp, tileir::StoreOp, tileir::GatherOp, tileir::KeepOp,
+                             tileir::FillOp, tileir::ReduceOp, tileir::MmaOp>(op)));
+      if (auto convert = llvm::dyn_cast<tgpu::ConvertLayoutOp>(op))
+        CHECK(conversionKind(*tgpu::layoutOf(convert.getX().getType()), *tgpu::layoutOf(convert.getType())) ==
+              ConversionKind::RenameRegisters);
+      if (auto alloc = llvm::dyn_cast<tgpu::BufferAllocOp>(op)) {
+        REQUIRE(alloc.getOffset());
+        CHECK(std::int64_t(*alloc.getOffset()) + alloc.getBuffer().getType().bytes() <=
+              launch.getSharedBytes());
+      }
+    });
+  });
 }
 
 std::vector<std::uint32_t> runThreads(mlir::ModuleOp module, unsigned seed) {
@@ -83,33 +166,45 @@ TEST_CASE("ResolveTails and AssignLayouts keep the meaning of random kernels", "
     auto expected = runInterpreter(*before.module, seed);
 
     std::string messages;
-    bool ok = runPasses(*before.module, [](mlir::OpPassManager &pm) {
-      pm.addNestedPass<mlir::func::FuncOp>(passes::createResolveTailsPass());
-    }, messages);
+    bool ok = runPasses(
+        *before.module,
+        [](mlir::OpPassManager &pm) {
+          pm.addNestedPass<mlir::func::FuncOp>(passes::createResolveTailsPass());
+        },
+        messages);
     INFO("after ResolveTails\n" << messages << textOf(*before.module));
     REQUIRE(ok);
     before.module->walk([](mlir::Operation *op) {
-      CHECK(!(llvm::isa<tileir::LoadOp, tileir::StoreOp, tileir::GatherOp, tileir::KeepOp, tileir::FillOp>(op)));
+      CHECK(!(
+          llvm::isa<tileir::LoadOp, tileir::StoreOp, tileir::GatherOp, tileir::KeepOp, tileir::FillOp>(op)));
     });
     REQUIRE(runInterpreter(*before.module, seed) == expected);
 
-    ok = runPasses(*before.module, [](mlir::OpPassManager &module) {
-      auto &pm = module.nest<mlir::func::FuncOp>();
-      pm.addPass(mlir::createLoopInvariantCodeMotionPass());
-      pm.addPass(passes::createSimplifyPass());
-      pm.addPass(mlir::createCSEPass());
-      pm.addPass(passes::createSelectMmaPass());
-      pm.addPass(passes::createAssignLayoutsPass());
-      pm.addPass(mlir::createCSEPass());
-    }, messages);
+    ok = runPasses(
+        *before.module,
+        [](mlir::OpPassManager &module) {
+          auto &pm = module.nest<mlir::func::FuncOp>();
+          pm.addPass(mlir::createLoopInvariantCodeMotionPass());
+          pm.addPass(passes::createSimplifyPass());
+          pm.addPass(mlir::createCSEPass());
+          pm.addPass(passes::createSelectMmaPass());
+          pm.addPass(passes::createAssignLayoutsPass());
+          pm.addPass(mlir::createCSEPass());
+        },
+        messages);
     INFO("after AssignLayouts\n" << messages << textOf(*before.module));
     REQUIRE(ok);
     REQUIRE(runInterpreter(*before.module, seed) == expected);
 
-    mlir::OwningOpRef<mlir::ModuleOp> again = mlir::parseSourceString<mlir::ModuleOp>(kernel.text, &before.context);
-    ok = runPasses(*again, [](mlir::OpPassManager &pm) { passes::buildPipeline(pm, {}); }, messages);
+    mlir::OwningOpRef<mlir::ModuleOp> again =
+        mlir::parseSourceString<mlir::ModuleOp>(kernel.text, &before.context);
+    passes::PipelineOptions options;
+    options.schedule.warps = seed % 3 == 0 ? 0 : 1 << (seed % 4);
+    ok = runPasses(
+        *again, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
     INFO("after the pipeline\n" << messages << textOf(*again));
     REQUIRE(ok);
+    checkFinalForm(*again);
     if (seed % 2 == 0)
       REQUIRE(runThreads(*again, seed) == expected);
   }
@@ -127,12 +222,16 @@ int checkOnThreads(const std::string &text, const passes::PipelineOptions &optio
   kernel.program->run(std::vector<KernelArg>{hosts.arg()...});
 
   std::string messages;
-  bool ok = runPasses(*kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
+  bool ok = runPasses(
+      *kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
   INFO("after the pipeline\n" << messages << textOf(*kernel.module));
   REQUIRE(ok);
+  checkFinalForm(*kernel.module);
   BlockSim sim(*kernel.module);
   std::apply([&](auto &...h) { sim.run(std::vector<KernelArg>{h.arg()...}); }, copy);
-  auto same = [](auto &a, auto &b) { return !std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(a.data[0])); };
+  auto same = [](auto &a, auto &b) {
+    return !std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(a.data[0]));
+  };
   std::apply([&](auto &...h) { CHECK((same(hosts, h) && ...)); }, copy);
   return sim.barriers;
 }
@@ -150,22 +249,27 @@ std::string matmulText(int m, int n, int k, DType operand, DType sum, const std:
   std::string a = tileType({m, k}, operand), b = tileType({k, n}, operand), c = tileType({m, n}, sum);
   std::string view = tensorType(2, operand), out = tensorType(2, sum);
   return kernelText("%A: " + view + ", %B: " + view + ", %C: " + out, R"(
-    %m, %n = tile.grid %C [)" + std::to_string(m) + ", " + std::to_string(n) + "] : " + out + R"( -> index, index
+    %m, %n = tile.grid %C [)" + std::to_string(m) + ", " + std::to_string(n) +
+                                                                          "] : " + out + R"( -> index, index
     %c0 = tile.constant 0 : index
     %step = tile.constant )" + std::to_string(k) + R"( : index
-    %zero = tile.constant )" + (isFloat(sum) ? "0.0" : "0") + " : " + typeName(sum) + R"(
+    %zero = tile.constant )" + (isFloat(sum) ? "0.0" : "0") + " : " + typeName(sum) +
+                                                                          R"(
     %K = tile.dim %A, 1 : )" + view + R"(
     %init = tile.splat %zero : )" + typeName(sum) + " -> " + c + R"(
-    %r = scf.for %k = %c0 to %K step %step iter_args(%acc = %init) -> )" + c + R"( {
+    %r = scf.for %k = %c0 to %K step %step iter_args(%acc = %init) -> )" + c +
+                                                                          R"( {
       %a = tile.load %A[%m, %k] : )" + view + " -> " + a + R"(
       %b = tile.load %B[%k, %n] : )" + view + " -> " + b + R"(
-      %next = tile.mma )" + policy + " %a, %b, %acc : " + a + ", " + b + ", " + c + R"(
+      %next = tile.mma )" + policy + " %a, %b, %acc : " + a + ", " + b + ", " +
+                                                                          c + R"(
       scf.yield %next : )" + c + R"(
     }
     tile.store %r, %C[%m, %n] : )" + c + ", " + out);
 }
 
-template <class T, class S> void checkMatmul(int m, int n, int k, const std::string &policy = "exact", int warps = 0) {
+template <class T, class S>
+void checkMatmul(int m, int n, int k, const std::string &policy = "exact", int warps = 0) {
   std::string text = matmulText(m, n, k, dtypeOf<T>, dtypeOf<S>, policy);
   passes::PipelineOptions options;
   options.schedule.warps = warps;
@@ -217,7 +321,8 @@ TEST_CASE("products on threads: types, tile sizes, warps", "[passes]") {
 }
 
 TEST_CASE("row kernels on threads: widths and rows", "[passes]") {
-  for (auto [rows, width] : std::vector<std::pair<int, int>>{{1, 24}, {1, 48}, {2, 40}, {3, 96}, {4, 256}, {1, 4096}, {8, 33}, {1, 1000}}) {
+  for (auto [rows, width] : std::vector<std::pair<int, int>>{
+           {1, 24}, {1, 48}, {2, 40}, {3, 96}, {4, 256}, {1, 4096}, {8, 33}, {1, 1000}}) {
     std::string view = tensorType(2, DType::f32), tile = tileType({rows, width}, DType::f32),
                 line = tileType({rows, 1}, DType::f32);
     // Everything stays exact: x - max, then the sum of those.
@@ -243,7 +348,8 @@ TEST_CASE("ranks 1 to 5 and element types on threads", "[passes]") {
   auto check = [](auto zero, std::vector<std::int64_t> shape, std::vector<std::int64_t> dims) {
     using T = decltype(zero);
     std::string element = typeName(dtypeOf<T>), rank = std::to_string(shape.size());
-    std::string view = tensorType(int(shape.size()), dtypeOf<T>), tile = "tensor<", sizes, offsets, flags = "tensor<";
+    std::string view = tensorType(int(shape.size()), dtypeOf<T>), tile = "tensor<", sizes, offsets,
+                flags = "tensor<";
     std::string names, indices;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       tile += std::to_string(shape[d]) + "x";
@@ -260,10 +366,13 @@ TEST_CASE("ranks 1 to 5 and element types on threads", "[passes]") {
       perm += (perm.empty() ? "" : ", ") + std::to_string(d);
     }
     reversed += element + ">";
-    std::string text = kernelText("%X: " + view + ", %Y: " + view, names + " = tile.grid %Y [" + sizes + "] : " + view + " -> " + indices + R"(
+    std::string text = kernelText("%X: " + view + ", %Y: " + view, names + " = tile.grid %Y [" + sizes +
+                                                                       "] : " + view + " -> " + indices + R"(
       %x = tile.load %X[)" + names + "] : " + view + " -> " + tile + R"(
-      %t = tile.permute %x [)" + perm + "] : " + tile + " -> " + reversed + R"(
-      %b = tile.permute %t [)" + perm + "] : " + reversed + " -> " + tile + R"(
+      %t = tile.permute %x [)" + perm + "] : " + tile + " -> " + reversed +
+                                                                       R"(
+      %b = tile.permute %t [)" + perm + "] : " + reversed + " -> " + tile +
+                                                                       R"(
       %m = tile.compare ge %b, %x : )" + tile + " -> " + flags + R"(
       %k = tile.keep %m, %b : )" + flags + ", " + tile + R"(
       tile.store %k, %Y[)" + names + "] : " + tile + ", " + view);
@@ -289,18 +398,24 @@ TEST_CASE("memory that a program reads again is ordered", "[passes]") {
     %c1 = tile.constant 1 : index
     %c5 = tile.constant 5 : index
     scf.for %i = %c0 to %c5 step %c1 {
-      %x = tile.load %X[%i] : )" + view + " -> " + tile + R"(
+      %x = tile.load %X[%i] : )" + view + " -> " + tile +
+                                                   R"(
       %next = tile.binary add %i, %c1 : index
-      tile.store %x, %X[%next] : )" + tile + ", " + view + R"(
+      tile.store %x, %X[%next] : )" + tile + ", " + view +
+                                                   R"(
     })");
   int barriers = checkOnThreads(text, {}, smallNumbers<i32>({70}, 1));
   CHECK(barriers >= 9);
   // The same elements by the same threads need none.
   text = kernelText("%X: " + view, R"(
-    %i = tile.grid %X [64] : )" + view + R"( -> index
-    %x = tile.load %X[%i] : )" + view + " -> " + tile + R"(
-    %y = tile.binary add %x, %x : )" + tile + R"(
-    tile.store %y, %X[%i] : )" + tile + ", " + view);
+    %i = tile.grid %X [64] : )" + view +
+                                       R"( -> index
+    %x = tile.load %X[%i] : )" + view + " -> " +
+                                       tile + R"(
+    %y = tile.binary add %x, %x : )" + tile +
+                                       R"(
+    tile.store %y, %X[%i] : )" + tile + ", " +
+                                       view);
   CHECK(checkOnThreads(text, {}, smallNumbers<i32>({200}, 1)) == 0);
 }
 
@@ -309,7 +424,8 @@ TEST_CASE("limits and wrong choices are user errors with both numbers", "[passes
     Interpreted kernel(text);
     REQUIRE(kernel.module);
     std::string messages;
-    CHECK_FALSE(runPasses(*kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages));
+    CHECK_FALSE(runPasses(
+        *kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages));
     return messages;
   };
   passes::PipelineOptions options;
@@ -319,13 +435,15 @@ TEST_CASE("limits and wrong choices are user errors with both numbers", "[passes
   options.arch = "sm_90a";
   for (int warps : {3, 64, -1}) {
     options.schedule.warps = warps;
-    CHECK(messageOf(small, options).find(std::to_string(warps) + " warps per block, sm_90a runs powers of two from 1 to 32") !=
+    CHECK(messageOf(small, options)
+              .find(std::to_string(warps) + " warps per block, sm_90a runs powers of two from 1 to 32") !=
           std::string::npos);
   }
   options.schedule.warps = 0;
   std::string wide = matmulText(256, 256, 512, DType::bf16, DType::f32);
-  CHECK(messageOf(wide, options).find("needs 524288 bytes of shared memory, sm_90a allows 232448 [check_resources_c1]; "
-                                      "pick smaller tiles") != std::string::npos);
+  CHECK(messageOf(wide, options)
+            .find("needs 524288 bytes of shared memory, sm_90a allows 232448 [check_resources_c1]; "
+                  "pick smaller tiles") != std::string::npos);
   std::string huge = matmulText(2048, 1024, 16, DType::bf16, DType::f32);
   CHECK(messageOf(huge, options).find("registers in each of 256 threads") != std::string::npos);
 }

@@ -70,3 +70,26 @@ func.func @global(%X: !tile.tensor<1, f32>, %i: index, %j: index) {
   %y = tgpu.global_load %X[%j] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<1, f32> -> tensor<64xf32, #l>
   return
 }
+
+// What the last run of `before` did is open behind a while loop.
+// CHECK-LABEL: func.func @while
+// CHECK: scf.while
+// CHECK: tgpu.copy
+// CHECK: scf.condition
+// CHECK: tgpu.barrier
+// CHECK-NEXT: scf.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy_out
+func.func @while(%x: tensor<64xf32, #l>, %c: i1) {
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[64], f32>
+  scf.while : () -> () {
+    tgpu.copy %x, %a : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+    scf.condition(%c)
+  } do {
+    tgpu.barrier
+    scf.yield
+  }
+  %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  return
+}

@@ -28,3 +28,20 @@ func.func @renamed(%x: tensor<32x32xf32, #rows>) -> tensor<32x32xf32, #renamed> 
   %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #renamed>
   return %a : tensor<32x32xf32, #renamed>
 }
+
+// CHECK-LABEL: func.func @invariant
+// CHECK: tgpu.copy_out
+// CHECK-NEXT: scf.for
+// CHECK-NOT: tgpu.copy_out
+// CHECK: return
+func.func @invariant(%x: tensor<32x32xf32, #rows>, %n: index) -> tensor<32x32xf32, #cols> {
+  %zero = tile.constant 0 : index
+  %one = tile.constant 1 : index
+  %init = tile.constant dense<0.0> : tensor<32x32xf32, #cols>
+  %r = scf.for %i = %zero to %n step %one iter_args(%sum = %init) -> tensor<32x32xf32, #cols> {
+    %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
+    %next = tile.binary add %sum, %a : tensor<32x32xf32, #cols>
+    scf.yield %next : tensor<32x32xf32, #cols>
+  }
+  return %r : tensor<32x32xf32, #cols>
+}
