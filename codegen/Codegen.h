@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file From a final `tgpu` module to code: LLVM IR through IRBuilder, then PTX through LLVM's NVPTX back end.
+/// \file From a final `tgpu` module to code: LLVM IR through IRBuilder, then PTX through LLVM's NVPTX back
+/// end.
 #pragma once
 
 #include "ir/base/Artifact.h"
@@ -13,8 +14,9 @@ struct Dumps {
   std::string *llvmIr = nullptr; ///< after optimisation
 };
 
-/// Emits the kernel of `module`. On success fills launch, arch and ptx of `out` (cubin is the assembler's job).
-/// Failure has emitted a diagnostic. Never aborts the process: LLVM's fatal errors come back as diagnostics.
+/// Emits the kernel of `module`. On success fills launch, arch and ptx of `out` (cubin is the assembler's
+/// job). Failure has emitted a diagnostic. Never aborts the process: LLVM's fatal errors come back as
+/// diagnostics.
 mlir::LogicalResult emit(mlir::ModuleOp module, Artifact &out, const Dumps &dumps = {});
 
 } // namespace sectile::codegen

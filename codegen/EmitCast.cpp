@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Conversions between element types, one rounding each (ir/base/Scalar.h has the rules).
 ///
-/// Where no instruction rounds straight from the source format, the value goes through f32 *rounded to odd*: toward
-/// zero, with the last bit set if anything was lost. f32 has more than two bits beyond f16, bf16 and fp8, so rounding
-/// that to nearest gives what rounding the source would.
+/// Where no instruction rounds straight from the source format, the value goes through f32 *rounded to odd*:
+/// toward zero, with the last bit set if anything was lost. f32 has more than two bits beyond f16, bf16 and
+/// fp8, so rounding that to nearest gives what rounding the source would.
 #include "codegen/EmitContext.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -79,7 +79,8 @@ llvm::Value *EmitContext::cast(DType from, DType to, llvm::Value *x) {
   }
   if (isFloat(from)) {
     llvm::Value *wide = isSmall(from) ? toF32(from, x) : x;
-    return b.CreateIntrinsic(isSignedInt(to) ? intr::fptosi_sat : intr::fptoui_sat, {type, wide->getType()}, {wide});
+    return b.CreateIntrinsic(isSignedInt(to) ? intr::fptosi_sat : intr::fptoui_sat, {type, wide->getType()},
+                             {wide});
   }
   return isSignedInt(from) ? b.CreateSExtOrTrunc(x, type) : b.CreateZExtOrTrunc(x, type);
 }
@@ -88,9 +89,10 @@ llvm::Value *EmitContext::toF32(DType from, llvm::Value *x) {
   if (from == DType::f32)
     return x;
   if (isFp8(from)) {
-    llvm::Value *half = hasFp8Conversions()
-                            ? b.CreateExtractElement(unpackFp8(from, b.CreateZExt(x, b.getInt16Ty())), std::uint64_t(0))
-                            : softFp8ToF16(from, x);
+    llvm::Value *half =
+        hasFp8Conversions()
+            ? b.CreateExtractElement(unpackFp8(from, b.CreateZExt(x, b.getInt16Ty())), std::uint64_t(0))
+            : softFp8ToF16(from, x);
     return b.CreateFPExt(half, b.getFloatTy());
   }
   return b.CreateFPExt(x, b.getFloatTy());
@@ -120,7 +122,8 @@ llvm::Value *EmitContext::oddF32(DType from, llvm::Value *x) {
     towardZero = b.CreateIntrinsic(isWide ? (isSigned ? intr::nvvm_ll2f_rz : intr::nvvm_ull2f_rz)
                                           : (isSigned ? intr::nvvm_i2f_rz : intr::nvvm_ui2f_rz),
                                    {x});
-    llvm::Value *back = isSigned ? b.CreateFPToSI(towardZero, x->getType()) : b.CreateFPToUI(towardZero, x->getType());
+    llvm::Value *back =
+        isSigned ? b.CreateFPToSI(towardZero, x->getType()) : b.CreateFPToUI(towardZero, x->getType());
     inexact = b.CreateICmpNE(back, x);
   }
   llvm::Value *bits = b.CreateBitCast(towardZero, b.getInt32Ty());
@@ -135,8 +138,8 @@ llvm::Value *EmitContext::packFp8(DType to, llvm::Value *low, llvm::Value *high)
                     b.CreateShl(b.CreateZExt(softFp8(to, high), b.getInt16Ty()), 8));
 }
 
-/// f32 to fp8 in integer steps: clamp, go to f16 rounded to odd (for e4m3 scaled by 2^-8, which makes the exponent
-/// fields and the subnormals of both formats agree), then round the f16 bits to nearest even.
+/// f32 to fp8 in integer steps: clamp, go to f16 rounded to odd (for e4m3 scaled by 2^-8, which makes the
+/// exponent fields and the subnormals of both formats agree), then round the f16 bits to nearest even.
 llvm::Value *EmitContext::softFp8(DType to, llvm::Value *x) {
   bool e4m3 = to == DType::e4m3;
   llvm::Type *f32 = b.getFloatTy(), *i16 = b.getInt16Ty();
@@ -144,7 +147,8 @@ llvm::Value *EmitContext::softFp8(DType to, llvm::Value *x) {
   llvm::Value *sign = b.CreateTrunc(b.CreateLShr(b.CreateAnd(bits, i32(0x80000000u)), 24), b.getInt8Ty());
   llvm::Value *magnitude = b.CreateUnaryIntrinsic(intr::fabs, x);
   llvm::Value *isNan = b.CreateFCmpUNO(x, x);
-  magnitude = b.CreateBinaryIntrinsic(intr::minnum, magnitude, llvm::ConstantFP::get(f32, e4m3 ? 448.0 : 57344.0));
+  magnitude =
+      b.CreateBinaryIntrinsic(intr::minnum, magnitude, llvm::ConstantFP::get(f32, e4m3 ? 448.0 : 57344.0));
   if (e4m3)
     magnitude = b.CreateFMul(magnitude, llvm::ConstantFP::get(f32, 0x1p-8));
   llvm::Value *half = b.CreateFPTrunc(magnitude, b.getHalfTy());
@@ -156,18 +160,20 @@ llvm::Value *EmitContext::softFp8(DType to, llvm::Value *x) {
   unsigned drop = e4m3 ? 7 : 8;
   auto c = [&](unsigned v) { return llvm::ConstantInt::get(i16, v); };
   llvm::Value *even = b.CreateAnd(b.CreateLShr(halfBits, drop), c(1));
-  llvm::Value *rounded = b.CreateLShr(b.CreateAdd(b.CreateAdd(halfBits, c((1u << (drop - 1)) - 1)), even), drop);
+  llvm::Value *rounded =
+      b.CreateLShr(b.CreateAdd(b.CreateAdd(halfBits, c((1u << (drop - 1)) - 1)), even), drop);
   llvm::Value *code = b.CreateSelect(isNan, b.getInt8(0x7f), b.CreateTrunc(rounded, b.getInt8Ty()));
   return b.CreateOr(code, sign);
 }
 
 llvm::Value *EmitContext::unpackFp8(DType from, llvm::Value *pair) {
   if (hasFp8Conversions())
-    return b.CreateIntrinsic(from == DType::e4m3 ? intr::nvvm_e4m3x2_to_f16x2_rn : intr::nvvm_e5m2x2_to_f16x2_rn,
-                             {pair});
+    return b.CreateIntrinsic(
+        from == DType::e4m3 ? intr::nvvm_e4m3x2_to_f16x2_rn : intr::nvvm_e5m2x2_to_f16x2_rn, {pair});
   llvm::Value *r = llvm::PoisonValue::get(llvm::FixedVectorType::get(b.getHalfTy(), 2));
   for (unsigned k = 0; k < 2; ++k)
-    r = b.CreateInsertElement(r, softFp8ToF16(from, b.CreateTrunc(b.CreateLShr(pair, 8 * k), b.getInt8Ty())), k);
+    r = b.CreateInsertElement(r, softFp8ToF16(from, b.CreateTrunc(b.CreateLShr(pair, 8 * k), b.getInt8Ty())),
+                              k);
   return r;
 }
 
@@ -180,8 +186,8 @@ llvm::Value *EmitContext::softFp8ToF16(DType from, llvm::Value *x) {
   llvm::Value *magnitude = b.CreateAnd(bits, c(0x7f)), *sign = b.CreateShl(b.CreateAnd(bits, c(0x80)), 8);
   llvm::Value *scaled = b.CreateFMul(b.CreateBitCast(b.CreateShl(magnitude, 7), b.getHalfTy()),
                                      llvm::ConstantFP::get(b.getHalfTy(), 256.0));
-  llvm::Value *code = b.CreateSelect(b.CreateICmpEQ(magnitude, c(0x7f)), c(0x7e00),
-                                     b.CreateBitCast(scaled, i16));
+  llvm::Value *code =
+      b.CreateSelect(b.CreateICmpEQ(magnitude, c(0x7f)), c(0x7e00), b.CreateBitCast(scaled, i16));
   return b.CreateBitCast(b.CreateOr(code, sign), b.getHalfTy());
 }
 

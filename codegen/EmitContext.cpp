@@ -16,12 +16,18 @@ mlir::LogicalResult EmitContext::bug(mlir::Operation *op, const llvm::Twine &wha
 
 llvm::Type *EmitContext::elementLlvm(DType t) {
   switch (t) {
-  case DType::f64: return b.getDoubleTy();
-  case DType::f32: return b.getFloatTy();
-  case DType::f16: return b.getHalfTy();
-  case DType::bf16: return b.getBFloatTy();
-  case DType::boolean: return b.getInt1Ty();
-  default: return b.getIntNTy(unsigned(byteSize(t) * 8));
+  case DType::f64:
+    return b.getDoubleTy();
+  case DType::f32:
+    return b.getFloatTy();
+  case DType::f16:
+    return b.getHalfTy();
+  case DType::bf16:
+    return b.getBFloatTy();
+  case DType::boolean:
+    return b.getInt1Ty();
+  default:
+    return b.getIntNTy(unsigned(byteSize(t) * 8));
   }
 }
 

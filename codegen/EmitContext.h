@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file State of one emission: the LLVM module being built, the LLVM values of each MLIR value, thread geometry.
+/// \file State of one emission: the LLVM module being built, the LLVM values of each MLIR value, thread
+/// geometry.
 ///
 /// An MLIR value maps to a list of LLVM values:
 /// - a scalar to one; a tile to one per register of its layout (Layout::numRegs());
 /// - a tensor view of rank R to 1 + 2R: pointer into address space 1, dims, strides (i64, in elements);
 /// - a buffer to one: a pointer into address space 3.
-/// Element types in registers: fp8 as i8, f16 half, bf16 bfloat, truth values i1, index i64, integers by width.
+/// Element types in registers: fp8 as i8, f16 half, bf16 bfloat, truth values i1, index i64, integers by
+/// width.
 #pragma once
 
 #include "ir/TgpuDialect.h"
@@ -31,8 +33,8 @@ using Builder = llvm::IRBuilder<>;
 
 /// What is known of a tensor view. Divisors are powers of two.
 struct ViewFacts {
-  int64_t alignBytes = 1; ///< the pointer is a multiple of this
-  int unitAxis = -1;      ///< the axis whose stride is 1
+  int64_t alignBytes = 1;                          ///< the pointer is a multiple of this
+  int unitAxis = -1;                               ///< the axis whose stride is 1
   llvm::SmallVector<int64_t, 5> strideDiv, dimDiv; ///< in elements
 };
 
@@ -46,9 +48,9 @@ struct View {
 /// `thread[d] + regs[r][d]` where `disjoint[d]`, else the core parts are XORed.
 struct Geometry {
   Layout layout;
-  llvm::SmallVector<llvm::Value *, 5> thread;      ///< i32
-  llvm::SmallVector<std::uint32_t, 5> threadMask;  ///< the bits that `thread` can have
-  llvm::SmallVector<bool, 5> disjoint;             ///< no bit comes from register and thread alike
+  llvm::SmallVector<llvm::Value *, 5> thread;     ///< i32
+  llvm::SmallVector<std::uint32_t, 5> threadMask; ///< the bits that `thread` can have
+  llvm::SmallVector<bool, 5> disjoint;            ///< no bit comes from register and thread alike
   std::vector<Coords> regs;
 };
 
@@ -60,7 +62,8 @@ public:
   mlir::LogicalResult emitFunction(LaunchInfo &launch);
 
 private:
-  // --- EmitContext.cpp: values, types, geometry ----------------------------------------------------------------
+  // --- EmitContext.cpp: values, types, geometry
+  // ----------------------------------------------------------------
   llvm::Type *elementLlvm(DType t);
   llvm::Type *i(unsigned bits) { return b.getIntNTy(bits); }
   DType dtype(mlir::Type t);
@@ -82,12 +85,14 @@ private:
   static bool ownsRegister(const Layout &l, int reg);
   mlir::LogicalResult bug(mlir::Operation *op, const llvm::Twine &what);
 
-  // --- EmitFacts.cpp: what is known at compile time --------------------------------------------------------------
+  // --- EmitFacts.cpp: what is known at compile time
+  // --------------------------------------------------------------
   /// The largest known power of two (at most 2^30) that divides an integer; 0 counts as 2^30.
   std::int64_t divisor(mlir::Value v, int depth = 0);
   ViewFacts facts(mlir::Value v);
 
-  // --- EmitControl.cpp: functions, blocks, loops, the iteration space ----------------------------------------------
+  // --- EmitControl.cpp: functions, blocks, loops, the iteration space
+  // ----------------------------------------------
   mlir::LogicalResult emitBlock(mlir::Block &block);
   mlir::LogicalResult emitOp(mlir::Operation *op);
   mlir::LogicalResult emitTileOp(mlir::Operation *op);
@@ -105,7 +110,8 @@ private:
   llvm::BasicBlock *newBlock(llvm::StringRef name);
   void dontUnroll(llvm::Instruction *latch);
 
-  // --- EmitShape.cpp: renames of registers -----------------------------------------------------------------------
+  // --- EmitShape.cpp: renames of registers
+  // -----------------------------------------------------------------------
   /// dst register r shows the element of `src` at map(coordinates of r).
   mlir::LogicalResult renameRegisters(mlir::Operation *op, mlir::Value src, mlir::Value dst,
                                       llvm::function_ref<Coords(const Coords &)> map);
@@ -115,7 +121,8 @@ private:
   mlir::LogicalResult emitConvert(tgpu::ConvertLayoutOp op);
   void emitIota(tileir::IotaOp op);
 
-  // --- EmitElementwise.cpp, EmitInteger.cpp, EmitCast.cpp, EmitMath.cpp: one register at a time --------------------
+  // --- EmitElementwise.cpp, EmitInteger.cpp, EmitCast.cpp, EmitMath.cpp: one register at a time
+  // --------------------
   mlir::LogicalResult emitUnary(tileir::UnaryOp op);
   mlir::LogicalResult emitBinary(tileir::BinaryOp op);
   mlir::LogicalResult emitCompare(tileir::CompareOp op);
@@ -136,9 +143,9 @@ private:
 
   mlir::LogicalResult emitCast(tileir::CastOp op);
   llvm::Value *cast(DType from, DType to, llvm::Value *x);
-  llvm::Value *toF32(DType from, llvm::Value *x);    ///< f8, f16, bf16, f32: exact
-  llvm::Value *fromF32(DType to, llvm::Value *x);    ///< one rounding
-  llvm::Value *oddF32(DType from, llvm::Value *x);   ///< f64 and integers to f32, rounded to odd
+  llvm::Value *toF32(DType from, llvm::Value *x);  ///< f8, f16, bf16, f32: exact
+  llvm::Value *fromF32(DType to, llvm::Value *x);  ///< one rounding
+  llvm::Value *oddF32(DType from, llvm::Value *x); ///< f64 and integers to f32, rounded to odd
   /// Two f32 to two fp8 in the low and high byte of an i16.
   llvm::Value *packFp8(DType to, llvm::Value *low, llvm::Value *high);
   llvm::Value *softFp8(DType to, llvm::Value *x);
@@ -147,7 +154,8 @@ private:
   llvm::Value *softFp8ToF16(DType from, llvm::Value *x);
   bool hasFp8Conversions() const { return target.has(Feature::mmaSyncFp8); }
 
-  // --- EmitMemory.cpp: global memory -----------------------------------------------------------------------------
+  // --- EmitMemory.cpp: global memory
+  // -----------------------------------------------------------------------------
   mlir::LogicalResult emitGlobalLoad(tgpu::GlobalLoadOp op);
   mlir::LogicalResult emitGlobalStore(tgpu::GlobalStoreOp op);
   mlir::LogicalResult emitGlobalGather(tgpu::GlobalGatherOp op);
@@ -161,7 +169,8 @@ private:
   void storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate);
   friend class GlobalAccess;
 
-  // --- EmitShared.cpp ------------------------------------------------------------------------------------------
+  // --- EmitShared.cpp
+  // ------------------------------------------------------------------------------------------
   mlir::LogicalResult emitBufferAlloc(tgpu::BufferAllocOp op);
   mlir::LogicalResult emitCopy(tgpu::CopyOp op);
   mlir::LogicalResult emitCopyOut(tgpu::CopyOutOp op);
@@ -170,7 +179,8 @@ private:
   llvm::Value *bufferElement(tgpu::BufferType type, llvm::Value *base, llvm::ArrayRef<llvm::Value *> coords);
   friend class SharedAccess;
 
-  // --- EmitReduce.cpp, EmitMma.cpp --------------------------------------------------------------------------------
+  // --- EmitReduce.cpp, EmitMma.cpp
+  // --------------------------------------------------------------------------------
   mlir::LogicalResult emitReduce(tgpu::ReduceOp op);
   llvm::Value *shuffleXor(llvm::Value *v, int laneMask);
   mlir::LogicalResult emitMmaSync(tgpu::MmaSyncOp op);
@@ -183,7 +193,8 @@ private:
   llvm::LLVMContext &ctx;
   Builder b;
   llvm::Function *fn = nullptr;
-  llvm::Instruction *setupEnd = nullptr; ///< end of the entry block; what is inserted before it reaches everywhere
+  llvm::Instruction *setupEnd =
+      nullptr; ///< end of the entry block; what is inserted before it reaches everywhere
   llvm::Value *lane = nullptr, *warp = nullptr; ///< i32
   llvm::GlobalVariable *shared = nullptr;
   llvm::DenseMap<mlir::Value, Regs> values;

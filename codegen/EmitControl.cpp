@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Functions, blocks, loops and the iteration space. `scf` regions become basic blocks with one phi per register.
+/// \file Functions, blocks, loops and the iteration space. `scf` regions become basic blocks with one phi per
+/// register.
 #include "codegen/EmitContext.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -103,7 +104,8 @@ mlir::LogicalResult EmitContext::emitOp(mlir::Operation *op) {
       .Case([&](mlir::scf::ForOp o) { return emitFor(o); })
       .Case([&](mlir::scf::IfOp o) { return emitIf(o); })
       .Case([&](mlir::scf::WhileOp o) { return emitWhile(o); })
-      .Case<mlir::scf::YieldOp, mlir::scf::ConditionOp>([](auto) { return mlir::success(); }) // read by the parent
+      .Case<mlir::scf::YieldOp, mlir::scf::ConditionOp>(
+          [](auto) { return mlir::success(); }) // read by the parent
       .Case([&](mlir::func::ReturnOp) {
         b.CreateRetVoid();
         return mlir::success();
@@ -174,28 +176,32 @@ mlir::LogicalResult EmitContext::emitArithOp(mlir::Operation *op) {
   if (llvm::isa<mlir::RankedTensorType>(op->getResult(0).getType()))
     return bug(op, op->getName().getStringRef() + " on a tile");
   auto arg = [&](unsigned n) { return scalar(op->getOperand(n)); };
-  llvm::Value *r =
-      llvm::TypeSwitch<mlir::Operation *, llvm::Value *>(op)
-          .Case([&](arith::AddIOp) { return b.CreateAdd(arg(0), arg(1)); })
-          .Case([&](arith::SubIOp) { return b.CreateSub(arg(0), arg(1)); })
-          .Case([&](arith::MulIOp) { return b.CreateMul(arg(0), arg(1)); })
-          .Case([&](arith::AndIOp) { return b.CreateAnd(arg(0), arg(1)); })
-          .Case([&](arith::OrIOp) { return b.CreateOr(arg(0), arg(1)); })
-          .Case([&](arith::XOrIOp) { return b.CreateXor(arg(0), arg(1)); })
-          .Case([&](arith::MinSIOp) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, arg(0), arg(1)); })
-          .Case([&](arith::MaxSIOp) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, arg(0), arg(1)); })
-          .Case([&](arith::SelectOp) { return b.CreateSelect(arg(0), arg(1), arg(2)); })
-          .Case([&](arith::IndexCastOp) {
-            return b.CreateSExtOrTrunc(arg(0), elementLlvm(dtype(op->getResult(0).getType())));
-          })
-          .Case([&](arith::CmpIOp o) {
-            static constexpr llvm::CmpInst::Predicate predicates[] = {
-                llvm::CmpInst::ICMP_EQ,  llvm::CmpInst::ICMP_NE,  llvm::CmpInst::ICMP_SLT, llvm::CmpInst::ICMP_SLE,
-                llvm::CmpInst::ICMP_SGT, llvm::CmpInst::ICMP_SGE, llvm::CmpInst::ICMP_ULT, llvm::CmpInst::ICMP_ULE,
-                llvm::CmpInst::ICMP_UGT, llvm::CmpInst::ICMP_UGE};
-            return b.CreateICmp(predicates[unsigned(o.getPredicate())], arg(0), arg(1));
-          })
-          .Default([](mlir::Operation *) { return nullptr; });
+  llvm::Value *r = llvm::TypeSwitch<mlir::Operation *, llvm::Value *>(op)
+                       .Case([&](arith::AddIOp) { return b.CreateAdd(arg(0), arg(1)); })
+                       .Case([&](arith::SubIOp) { return b.CreateSub(arg(0), arg(1)); })
+                       .Case([&](arith::MulIOp) { return b.CreateMul(arg(0), arg(1)); })
+                       .Case([&](arith::AndIOp) { return b.CreateAnd(arg(0), arg(1)); })
+                       .Case([&](arith::OrIOp) { return b.CreateOr(arg(0), arg(1)); })
+                       .Case([&](arith::XOrIOp) { return b.CreateXor(arg(0), arg(1)); })
+                       .Case([&](arith::MinSIOp) {
+                         return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, arg(0), arg(1));
+                       })
+                       .Case([&](arith::MaxSIOp) {
+                         return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, arg(0), arg(1));
+                       })
+                       .Case([&](arith::SelectOp) { return b.CreateSelect(arg(0), arg(1), arg(2)); })
+                       .Case([&](arith::IndexCastOp) {
+                         return b.CreateSExtOrTrunc(arg(0), elementLlvm(dtype(op->getResult(0).getType())));
+                       })
+                       .Case([&](arith::CmpIOp o) {
+                         static constexpr llvm::CmpInst::Predicate predicates[] = {
+                             llvm::CmpInst::ICMP_EQ,  llvm::CmpInst::ICMP_NE,  llvm::CmpInst::ICMP_SLT,
+                             llvm::CmpInst::ICMP_SLE, llvm::CmpInst::ICMP_SGT, llvm::CmpInst::ICMP_SGE,
+                             llvm::CmpInst::ICMP_ULT, llvm::CmpInst::ICMP_ULE, llvm::CmpInst::ICMP_UGT,
+                             llvm::CmpInst::ICMP_UGE};
+                         return b.CreateICmp(predicates[unsigned(o.getPredicate())], arg(0), arg(1));
+                       })
+                       .Default([](mlir::Operation *) { return nullptr; });
   if (!r)
     return bug(op, "no lowering for " + op->getName().getStringRef());
   set(op->getResult(0), {r});
@@ -238,9 +244,12 @@ void EmitContext::emitSlice(tileir::SliceOp op) {
   set(op.getResult(), all);
 }
 
-// --- control flow ----------------------------------------------------------------------------------------------------
+// --- control flow
+// ----------------------------------------------------------------------------------------------------
 
-llvm::BasicBlock *EmitContext::newBlock(llvm::StringRef name) { return llvm::BasicBlock::Create(ctx, name, fn); }
+llvm::BasicBlock *EmitContext::newBlock(llvm::StringRef name) {
+  return llvm::BasicBlock::Create(ctx, name, fn);
+}
 
 llvm::SmallVector<Regs> EmitContext::valuesOf(mlir::ValueRange range) {
   llvm::SmallVector<Regs> r;
@@ -261,7 +270,8 @@ llvm::SmallVector<Regs> EmitContext::makePhis(llvm::ArrayRef<mlir::Value> like, 
   return r;
 }
 
-void EmitContext::addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> incoming, llvm::BasicBlock *from) {
+void EmitContext::addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> incoming,
+                              llvm::BasicBlock *from) {
   for (auto [p, v] : llvm::zip_equal(phis, incoming))
     for (auto [phi, value] : llvm::zip_equal(p, v))
       llvm::cast<llvm::PHINode>(phi)->addIncoming(value, from);
@@ -276,7 +286,8 @@ void EmitContext::dontUnroll(llvm::Instruction *latch) {
 
 /// Guard, then a loop that tests at its end: what does not change leaves the loop without speculation.
 mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
-  llvm::Value *lower = scalar(op.getLowerBound()), *upper = scalar(op.getUpperBound()), *step = scalar(op.getStep());
+  llvm::Value *lower = scalar(op.getLowerBound()), *upper = scalar(op.getUpperBound()),
+              *step = scalar(op.getStep());
   auto before = [&](llvm::Value *x, llvm::Value *y) {
     return op.getUnsignedCmp() ? b.CreateICmpULT(x, y) : b.CreateICmpSLT(x, y);
   };
@@ -348,8 +359,8 @@ mlir::LogicalResult EmitContext::emitIf(mlir::scf::IfOp op) {
 mlir::LogicalResult EmitContext::emitWhile(mlir::scf::WhileOp op) {
   llvm::SmallVector<mlir::Value> inits(op.getInits());
   llvm::SmallVector<Regs> initial = valuesOf(op.getInits());
-  llvm::BasicBlock *entry = b.GetInsertBlock(), *test = newBlock("while.test"), *body = newBlock("while.body"),
-                   *done = newBlock("while.end");
+  llvm::BasicBlock *entry = b.GetInsertBlock(), *test = newBlock("while.test"),
+                   *body = newBlock("while.body"), *done = newBlock("while.end");
   b.CreateBr(test);
   b.SetInsertPoint(test);
   llvm::SmallVector<Regs> carried = makePhis(inits, 2);

@@ -13,7 +13,8 @@ bool isFp8(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
 bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; }
 } // namespace
 
-// --- ops ----------------------------------------------------------------------------------------------------------
+// --- ops
+// ----------------------------------------------------------------------------------------------------------
 
 mlir::LogicalResult EmitContext::emitUnary(tileir::UnaryOp op) {
   DType t = dtype(op.getX().getType());
@@ -58,18 +59,22 @@ mlir::LogicalResult EmitContext::emitSelect(tileir::SelectOp op) {
   return mlir::success();
 }
 
-// --- one element -----------------------------------------------------------------------------------------------------
+// --- one element
+// -----------------------------------------------------------------------------------------------------
 
 llvm::Value *EmitContext::unary(tileir::UnaryFn fn, DType t, llvm::Value *x) {
   using tileir::UnaryFn;
   llvm::Type *type = x->getType();
   if (!isFloat(t)) {
     switch (fn) {
-    case UnaryFn::k_neg: return b.CreateNeg(x);
+    case UnaryFn::k_neg:
+      return b.CreateNeg(x);
     case UnaryFn::k_abs:
       return isSignedInt(t) ? b.CreateBinaryIntrinsic(intr::abs, x, b.getFalse()) : x;
-    case UnaryFn::k_bitnot: return b.CreateNot(x);
-    default: return nullptr;
+    case UnaryFn::k_bitnot:
+      return b.CreateNot(x);
+    default:
+      return nullptr;
     }
   }
   // Sign bit only: done on the bits, so that NaNs keep theirs.
@@ -84,15 +89,23 @@ llvm::Value *EmitContext::unary(tileir::UnaryFn fn, DType t, llvm::Value *x) {
   llvm::Value *wide = isSmall(t) ? toF32(t, x) : x;
   auto narrow = [&](llvm::Value *v) { return isSmall(t) ? fromF32(t, v) : v; };
   switch (fn) {
-  case UnaryFn::k_isnan: return b.CreateFCmpUNO(wide, wide);
+  case UnaryFn::k_isnan:
+    return b.CreateFCmpUNO(wide, wide);
   case UnaryFn::k_isinf:
-    return b.CreateFCmpOEQ(b.CreateUnaryIntrinsic(intr::fabs, wide), llvm::ConstantFP::getInfinity(wide->getType()));
-  case UnaryFn::k_floor: return narrow(b.CreateUnaryIntrinsic(intr::floor, wide));
-  case UnaryFn::k_ceil: return narrow(b.CreateUnaryIntrinsic(intr::ceil, wide));
-  case UnaryFn::k_round: return narrow(b.CreateUnaryIntrinsic(intr::roundeven, wide));
-  case UnaryFn::k_trunc: return narrow(b.CreateUnaryIntrinsic(intr::trunc, wide));
-  case UnaryFn::k_sqrt: return narrow(b.CreateUnaryIntrinsic(intr::sqrt, wide));
-  default: break;
+    return b.CreateFCmpOEQ(b.CreateUnaryIntrinsic(intr::fabs, wide),
+                           llvm::ConstantFP::getInfinity(wide->getType()));
+  case UnaryFn::k_floor:
+    return narrow(b.CreateUnaryIntrinsic(intr::floor, wide));
+  case UnaryFn::k_ceil:
+    return narrow(b.CreateUnaryIntrinsic(intr::ceil, wide));
+  case UnaryFn::k_round:
+    return narrow(b.CreateUnaryIntrinsic(intr::roundeven, wide));
+  case UnaryFn::k_trunc:
+    return narrow(b.CreateUnaryIntrinsic(intr::trunc, wide));
+  case UnaryFn::k_sqrt:
+    return narrow(b.CreateUnaryIntrinsic(intr::sqrt, wide));
+  default:
+    break;
   }
   llvm::Value *r = mathFunction(fn, wide);
   return r ? narrow(r) : nullptr;
@@ -113,8 +126,8 @@ llvm::Value *EmitContext::maxNum(llvm::Value *x, llvm::Value *y, bool isMin) {
   return b.CreateBinaryIntrinsic(isMin ? intr::minimumnum : intr::maximumnum, x, y);
 }
 
-/// The quotient of two bf16, rounded once. In f32 first; only where that rounds at bf16's subnormal positions would
-/// two roundings show, so there the f32 result is rounded to odd by the sign of the remainder.
+/// The quotient of two bf16, rounded once. In f32 first; only where that rounds at bf16's subnormal positions
+/// would two roundings show, so there the f32 result is rounded to odd by the sign of the remainder.
 llvm::Value *EmitContext::divBf16(llvm::Value *x, llvm::Value *y) {
   llvm::Type *f32 = b.getFloatTy();
   llvm::Value *q = b.CreateFDiv(x, y);
@@ -135,33 +148,65 @@ llvm::Value *EmitContext::divBf16(llvm::Value *x, llvm::Value *y) {
 
 llvm::Value *EmitContext::floatBinary(tileir::BinaryFn fn, DType t, llvm::Value *x, llvm::Value *y) {
   using tileir::BinaryFn;
-  // f16 and bf16 have sums and products of one rounding in hardware; f32 in between would round bf16's subnormal
-  // products twice.
+  // f16 and bf16 have sums and products of one rounding in hardware; f32 in between would round bf16's
+  // subnormal products twice.
   if (!isFp8(t)) {
     switch (fn) {
-    case BinaryFn::k_add: return b.CreateFAdd(x, y);
-    case BinaryFn::k_sub: return b.CreateFSub(x, y);
-    case BinaryFn::k_mul: return b.CreateFMul(x, y);
-    case BinaryFn::k_max: return maximum(x, y, false);
-    case BinaryFn::k_min: return maximum(x, y, true);
-    case BinaryFn::k_maxnum: return maxNum(x, y, false);
-    case BinaryFn::k_minnum: return maxNum(x, y, true);
-    default: break;
+    case BinaryFn::k_add:
+      return b.CreateFAdd(x, y);
+    case BinaryFn::k_sub:
+      return b.CreateFSub(x, y);
+    case BinaryFn::k_mul:
+      return b.CreateFMul(x, y);
+    case BinaryFn::k_max:
+      return maximum(x, y, false);
+    case BinaryFn::k_min:
+      return maximum(x, y, true);
+    case BinaryFn::k_maxnum:
+      return maxNum(x, y, false);
+    case BinaryFn::k_minnum:
+      return maxNum(x, y, true);
+    default:
+      break;
     }
   }
   llvm::Value *a = isSmall(t) ? toF32(t, x) : x, *c = isSmall(t) ? toF32(t, y) : y, *r = nullptr;
+  // The greater of two fp8 is one of them: rounding it anew would make infinity finite. NaN is 0x7f in both
+  // formats.
+  auto chosen = [&](llvm::Value *wide) {
+    llvm::Type *bits = b.getInt32Ty();
+    llvm::Value *isFirst = b.CreateICmpEQ(b.CreateBitCast(wide, bits), b.CreateBitCast(a, bits));
+    return b.CreateSelect(b.CreateFCmpUNO(wide, wide), b.getInt8(0x7f), b.CreateSelect(isFirst, x, y));
+  };
   switch (fn) {
-  case BinaryFn::k_add: r = b.CreateFAdd(a, c); break;
-  case BinaryFn::k_sub: r = b.CreateFSub(a, c); break;
-  case BinaryFn::k_mul: r = b.CreateFMul(a, c); break;
-  case BinaryFn::k_max: r = maximum(a, c, false); break;
-  case BinaryFn::k_min: r = maximum(a, c, true); break;
-  case BinaryFn::k_maxnum: r = maxNum(a, c, false); break;
-  case BinaryFn::k_minnum: r = maxNum(a, c, true); break;
-  case BinaryFn::k_div: r = t == DType::bf16 ? divBf16(a, c) : b.CreateFDiv(a, c); break;
-  case BinaryFn::k_rem: r = floatRemainder(a, c); break;
-  case BinaryFn::k_pow: r = power(a, c); break;
-  default: return nullptr;
+  case BinaryFn::k_add:
+    r = b.CreateFAdd(a, c);
+    break;
+  case BinaryFn::k_sub:
+    r = b.CreateFSub(a, c);
+    break;
+  case BinaryFn::k_mul:
+    r = b.CreateFMul(a, c);
+    break;
+  case BinaryFn::k_max:
+    return chosen(maximum(a, c, false));
+  case BinaryFn::k_min:
+    return chosen(maximum(a, c, true));
+  case BinaryFn::k_maxnum:
+    return chosen(maxNum(a, c, false));
+  case BinaryFn::k_minnum:
+    return chosen(maxNum(a, c, true));
+  case BinaryFn::k_div:
+    r = t == DType::bf16 ? divBf16(a, c) : b.CreateFDiv(a, c);
+    break;
+  case BinaryFn::k_rem:
+    r = floatRemainder(a, c);
+    break;
+  case BinaryFn::k_pow:
+    r = power(a, c);
+    break;
+  default:
+    return nullptr;
   }
   return isSmall(t) ? fromF32(t, r) : r;
 }
@@ -174,13 +219,17 @@ llvm::Value *EmitContext::integerBinary(tileir::BinaryFn fn, DType t, llvm::Valu
     case BinaryFn::k_add:
     case BinaryFn::k_max:
     case BinaryFn::k_maxnum:
-    case BinaryFn::k_bitor: return b.CreateOr(x, y);
+    case BinaryFn::k_bitor:
+      return b.CreateOr(x, y);
     case BinaryFn::k_mul:
     case BinaryFn::k_min:
     case BinaryFn::k_minnum:
-    case BinaryFn::k_bitand: return b.CreateAnd(x, y);
-    case BinaryFn::k_bitxor: return b.CreateXor(x, y);
-    default: return nullptr;
+    case BinaryFn::k_bitand:
+      return b.CreateAnd(x, y);
+    case BinaryFn::k_bitxor:
+      return b.CreateXor(x, y);
+    default:
+      return nullptr;
     }
   }
   bool isSigned = isSignedInt(t);
@@ -188,21 +237,31 @@ llvm::Value *EmitContext::integerBinary(tileir::BinaryFn fn, DType t, llvm::Valu
   llvm::Value *minusOne = llvm::ConstantInt::getAllOnesValue(type);
   auto pick = [&](ID s, ID u) { return b.CreateBinaryIntrinsic(isSigned ? s : u, x, y); };
   switch (fn) {
-  case BinaryFn::k_add: return b.CreateAdd(x, y);
-  case BinaryFn::k_sub: return b.CreateSub(x, y);
-  case BinaryFn::k_mul: return b.CreateMul(x, y);
+  case BinaryFn::k_add:
+    return b.CreateAdd(x, y);
+  case BinaryFn::k_sub:
+    return b.CreateSub(x, y);
+  case BinaryFn::k_mul:
+    return b.CreateMul(x, y);
   case BinaryFn::k_max:
-  case BinaryFn::k_maxnum: return pick(intr::smax, intr::umax);
+  case BinaryFn::k_maxnum:
+    return pick(intr::smax, intr::umax);
   case BinaryFn::k_min:
-  case BinaryFn::k_minnum: return pick(intr::smin, intr::umin);
-  case BinaryFn::k_bitand: return b.CreateAnd(x, y);
-  case BinaryFn::k_bitor: return b.CreateOr(x, y);
-  case BinaryFn::k_bitxor: return b.CreateXor(x, y);
+  case BinaryFn::k_minnum:
+    return pick(intr::smin, intr::umin);
+  case BinaryFn::k_bitand:
+    return b.CreateAnd(x, y);
+  case BinaryFn::k_bitor:
+    return b.CreateOr(x, y);
+  case BinaryFn::k_bitxor:
+    return b.CreateXor(x, y);
   case BinaryFn::k_shl:
   case BinaryFn::k_shr: {
     unsigned width = type->getIntegerBitWidth();
     llvm::Value *inside = b.CreateICmpULT(y, llvm::ConstantInt::get(type, width));
-    llvm::Value *count = b.CreateSelect(inside, y, zero);
+    // A mask, not a selection: LLVM's back end turns `y < 64 ? x << y : 0` into a shift by the low half of y
+    // alone.
+    llvm::Value *count = b.CreateAnd(y, llvm::ConstantInt::get(type, width - 1));
     if (fn == BinaryFn::k_shl)
       return b.CreateSelect(inside, b.CreateShl(x, count), zero);
     if (!isSigned)
@@ -212,10 +271,13 @@ llvm::Value *EmitContext::integerBinary(tileir::BinaryFn fn, DType t, llvm::Valu
   case BinaryFn::k_div:
   case BinaryFn::k_rem:
   case BinaryFn::k_floordiv:
-  case BinaryFn::k_floormod: break;
-  default: return nullptr;
+  case BinaryFn::k_floormod:
+    break;
+  default:
+    return nullptr;
   }
-  // x / 0 = 0, x rem 0 = x, x / -1 = -x (wrapping), x rem -1 = 0; else the machine's division, which truncates.
+  // x / 0 = 0, x rem 0 = x, x / -1 = -x (wrapping), x rem -1 = 0; else the machine's division, which
+  // truncates.
   llvm::Value *byZero = b.CreateICmpEQ(y, zero);
   llvm::Value *byMinusOne = isSigned ? b.CreateICmpEQ(y, minusOne) : b.getFalse();
   llvm::Value *safe = b.CreateSelect(b.CreateOr(byZero, byMinusOne), one, y);
@@ -229,9 +291,8 @@ llvm::Value *EmitContext::integerBinary(tileir::BinaryFn fn, DType t, llvm::Valu
     return rest;
   if (!isSigned)
     return fn == BinaryFn::k_floordiv ? quotient : rest;
-  llvm::Value *down = b.CreateAnd(
-      b.CreateAnd(b.CreateNot(byZero), b.CreateICmpNE(rest, zero)),
-      b.CreateICmpSLT(b.CreateXor(rest, y), zero));
+  llvm::Value *down = b.CreateAnd(b.CreateAnd(b.CreateNot(byZero), b.CreateICmpNE(rest, zero)),
+                                  b.CreateICmpSLT(b.CreateXor(rest, y), zero));
   if (fn == BinaryFn::k_floordiv)
     return b.CreateSub(quotient, b.CreateZExt(down, type));
   return b.CreateAdd(rest, b.CreateSelect(down, y, zero));
@@ -251,8 +312,9 @@ llvm::Value *EmitContext::compare(tileir::ComparePred pred, DType t, llvm::Value
   }
   static constexpr CmpInst::Predicate ints[] = {CmpInst::ICMP_EQ,  CmpInst::ICMP_NE,  CmpInst::ICMP_SLT,
                                                 CmpInst::ICMP_SLE, CmpInst::ICMP_SGT, CmpInst::ICMP_SGE};
-  static constexpr CmpInst::Predicate unsignedInts[] = {CmpInst::ICMP_EQ,  CmpInst::ICMP_NE,  CmpInst::ICMP_ULT,
-                                                        CmpInst::ICMP_ULE, CmpInst::ICMP_UGT, CmpInst::ICMP_UGE};
+  static constexpr CmpInst::Predicate unsignedInts[] = {CmpInst::ICMP_EQ,  CmpInst::ICMP_NE,
+                                                        CmpInst::ICMP_ULT, CmpInst::ICMP_ULE,
+                                                        CmpInst::ICMP_UGT, CmpInst::ICMP_UGE};
   return b.CreateICmp(isSignedInt(t) ? ints[p] : unsignedInts[p], x, y);
 }
 

@@ -76,9 +76,12 @@ std::int64_t EmitContext::divisor(mlir::Value v, int depth) {
     case BinaryFn::k_rem:
     case BinaryFn::k_floormod:
     case BinaryFn::k_bitor:
-    case BinaryFn::k_bitxor: return std::min(x, of(bin.getB()));
-    case BinaryFn::k_bitand: return std::max(x, of(bin.getB()));
-    case BinaryFn::k_mul: return times(x, of(bin.getB()));
+    case BinaryFn::k_bitxor:
+      return std::min(x, of(bin.getB()));
+    case BinaryFn::k_bitand:
+      return std::max(x, of(bin.getB()));
+    case BinaryFn::k_mul:
+      return times(x, of(bin.getB()));
     case BinaryFn::k_div:
     case BinaryFn::k_floordiv:
       if (auto c = constantInt(bin.getB()); c && c->isPowerOf2() && c->getActiveBits() < 32)
@@ -88,7 +91,8 @@ std::int64_t EmitContext::divisor(mlir::Value v, int depth) {
       if (auto c = constantInt(bin.getB()); c && c->ult(31))
         return times(x, std::int64_t(1) << c->getZExtValue());
       return x;
-    default: return 1;
+    default:
+      return 1;
     }
   }
   if (llvm::isa<mlir::arith::AddIOp, mlir::arith::SubIOp, mlir::arith::MaxSIOp, mlir::arith::MinSIOp>(op))

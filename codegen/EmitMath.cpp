@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Math functions. The algorithms are in MathAlgorithms.h; here is the builder that emits them.
 ///
-/// Largest errors in ulp (measured on the host against long double, with the hardware approximations at their documented
-/// worst; docs/language-math.md has the table with ranges):
+/// Largest errors in ulp (measured on the host against long double, with the hardware approximations at their
+/// documented worst; docs/language-math.md has the table with ranges):
 ///
 ///            exp  exp2  log  log2  sin  cos  tanh  erf  sigmoid  rsqrt  pow
-///     f32     5     2    2     2    2    2     3    3      7       2     1
+///     f32     5     3    2     2    2    2     3    3      7       2     1
 ///     f64     2     2    2     1    3    3     4    4      4       2     4
 ///
-/// f16, bf16 and fp8 compute in f32 and round once. Subnormal results keep these bounds in units of the smallest
-/// subnormal.
+/// f16, bf16 and fp8 compute in f32 and round once. Subnormal results keep these bounds in units of the
+/// smallest subnormal.
 #include "codegen/EmitContext.h"
 #include "codegen/MathAlgorithms.h"
 
@@ -85,7 +85,9 @@ public:
   V low(V x) { return b.CreateTrunc(x, b.getInt32Ty()); }
 
   V ex2(V x) { return b.CreateIntrinsic(intr::nvvm_ex2_approx, {x->getType()}, {x}); }
-  V rcp(V x) { return b.CreateIntrinsic(intr::nvvm_rcp_approx_ftz_f, {x}); } // no subnormals in the stated range
+  V rcp(V x) {
+    return b.CreateIntrinsic(intr::nvvm_rcp_approx_ftz_f, {x});
+  } // no subnormals in the stated range
   V rsqrtApprox(V x) { return b.CreateIntrinsic(intr::nvvm_rsqrt_approx_f, {x}); }
   V twoOverPi(V index) {
     V pointer = b.CreateInBoundsGEP(b.getInt64Ty(), table, b.CreateZExt(index, b.getInt64Ty()));
@@ -96,7 +98,8 @@ public:
 
   template <class Then, class Else> std::tuple<V, V> branch(V cond, Then &&yes, Else &&no) {
     llvm::LLVMContext &ctx = b.getContext();
-    auto *thenBlock = llvm::BasicBlock::Create(ctx, "near", fn), *elseBlock = llvm::BasicBlock::Create(ctx, "far", fn),
+    auto *thenBlock = llvm::BasicBlock::Create(ctx, "near", fn),
+         *elseBlock = llvm::BasicBlock::Create(ctx, "far", fn),
          *join = llvm::BasicBlock::Create(ctx, "reduced", fn);
     b.CreateCondBr(cond, thenBlock, elseBlock);
     b.SetInsertPoint(thenBlock);
@@ -130,22 +133,23 @@ llvm::GlobalVariable *twoOverPiTable(llvm::Module &mod) {
   if (llvm::GlobalVariable *known = mod.getGlobalVariable(name, true))
     return known;
   llvm::Constant *words = llvm::ConstantDataArray::get(mod.getContext(), math::twoOverPiWords);
-  return new llvm::GlobalVariable(mod, words->getType(), true, llvm::GlobalValue::InternalLinkage, words, name, nullptr,
-                                  llvm::GlobalValue::NotThreadLocal, 4);
+  return new llvm::GlobalVariable(mod, words->getType(), true, llvm::GlobalValue::InternalLinkage, words,
+                                  name, nullptr, llvm::GlobalValue::NotThreadLocal, 4);
 }
 
 } // namespace
 
 /// Calls a function of the module that `body` defines on first use. Keeps long sequences once per kernel.
-llvm::Value *EmitContext::callHelper(llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> args,
+llvm::Value *EmitContext::callHelper(llvm::StringRef name, llvm::Type *result,
+                                     llvm::ArrayRef<llvm::Value *> args,
                                      llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)> body) {
   llvm::Function *&helper = helpers[name.str()];
   if (!helper) {
     llvm::SmallVector<llvm::Type *> types;
     for (llvm::Value *a : args)
       types.push_back(a->getType());
-    helper = llvm::Function::Create(llvm::FunctionType::get(result, types, false), llvm::GlobalValue::InternalLinkage,
-                                    "sectile_" + name, mod);
+    helper = llvm::Function::Create(llvm::FunctionType::get(result, types, false),
+                                    llvm::GlobalValue::InternalLinkage, "sectile_" + name, mod);
     helper->addFnAttr(llvm::Attribute::NoUnwind);
     helper->addFnAttr(llvm::Attribute::WillReturn);
     helper->setMemoryEffects(llvm::MemoryEffects::none());
@@ -169,36 +173,51 @@ llvm::Value *EmitContext::mathFunction(tileir::UnaryFn fnKind, llvm::Value *x) {
   auto emit = [&](llvm::Value *v) -> llvm::Value * {
     IrMath m(b, fn, table);
     switch (fnKind) {
-    case UnaryFn::k_exp: return isDouble ? math::exp64(m, v) : math::exp32(m, v);
-    case UnaryFn::k_exp2: return isDouble ? math::exp2_64(m, v) : m.ex2(v);
-    case UnaryFn::k_log: return isDouble ? math::log64(m, v) : math::log32(m, v);
-    case UnaryFn::k_log2: return isDouble ? math::log2_64(m, v) : math::log2_32(m, v);
-    case UnaryFn::k_sin: return isDouble ? math::sineOf64(m, v, false) : math::sineOf32(m, v, false);
-    case UnaryFn::k_cos: return isDouble ? math::sineOf64(m, v, true) : math::sineOf32(m, v, true);
-    case UnaryFn::k_tanh: return isDouble ? math::tanh64(m, v) : math::tanh32(m, v);
-    case UnaryFn::k_erf: return isDouble ? math::erf64(m, v) : math::erf32(m, v);
-    case UnaryFn::k_sigmoid: return isDouble ? math::sigmoid64(m, v) : math::sigmoid32(m, v);
-    case UnaryFn::k_rsqrt: return isDouble ? m.div(m.f64(1.0), m.sqrt(v)) : m.rsqrtApprox(v);
-    default: return nullptr;
+    case UnaryFn::k_exp:
+      return isDouble ? math::exp64(m, v) : math::exp32(m, v);
+    case UnaryFn::k_exp2:
+      return isDouble ? math::exp2_64(m, v) : m.ex2(v);
+    case UnaryFn::k_log:
+      return isDouble ? math::log64(m, v) : math::log32(m, v);
+    case UnaryFn::k_log2:
+      return isDouble ? math::log2_64(m, v) : math::log2_32(m, v);
+    case UnaryFn::k_sin:
+      return isDouble ? math::sineOf64(m, v, false) : math::sineOf32(m, v, false);
+    case UnaryFn::k_cos:
+      return isDouble ? math::sineOf64(m, v, true) : math::sineOf32(m, v, true);
+    case UnaryFn::k_tanh:
+      return isDouble ? math::tanh64(m, v) : math::tanh32(m, v);
+    case UnaryFn::k_erf:
+      return isDouble ? math::erf64(m, v) : math::erf32(m, v);
+    case UnaryFn::k_sigmoid:
+      return isDouble ? math::sigmoid64(m, v) : math::sigmoid32(m, v);
+    case UnaryFn::k_rsqrt:
+      return isDouble ? m.div(m.f64(1.0), m.sqrt(v)) : m.rsqrtApprox(v);
+    default:
+      return nullptr;
     }
   };
   // Long ones become functions; the short f32 ones stay in line.
-  bool isLong = fnKind == UnaryFn::k_sin || fnKind == UnaryFn::k_cos || (isDouble && fnKind != UnaryFn::k_rsqrt);
+  bool isLong =
+      fnKind == UnaryFn::k_sin || fnKind == UnaryFn::k_cos || (isDouble && fnKind != UnaryFn::k_rsqrt);
   if (!isLong)
     return emit(x);
   std::string name = tileir::stringifyUnaryFn(fnKind).str() + (isDouble ? "_f64" : "_f32");
-  return callHelper(name, x->getType(), {x}, [&](llvm::ArrayRef<llvm::Value *> args) { return emit(args[0]); });
+  return callHelper(name, x->getType(), {x},
+                    [&](llvm::ArrayRef<llvm::Value *> args) { return emit(args[0]); });
 }
 
 llvm::Value *EmitContext::power(llvm::Value *x, llvm::Value *y) {
   bool isDouble = x->getType()->isDoubleTy();
-  return callHelper(isDouble ? "pow_f64" : "pow_f32", x->getType(), {x, y}, [&](llvm::ArrayRef<llvm::Value *> args) {
-    IrMath m(b, fn, nullptr);
-    return isDouble ? math::pow64(m, args[0], args[1]) : math::pow32(m, args[0], args[1]);
-  });
+  return callHelper(isDouble ? "pow_f64" : "pow_f32", x->getType(), {x, y},
+                    [&](llvm::ArrayRef<llvm::Value *> args) {
+                      IrMath m(b, fn, nullptr);
+                      return isDouble ? math::pow64(m, args[0], args[1]) : math::pow32(m, args[0], args[1]);
+                    });
 }
 
-/// x - trunc(x / y) * y without rounding: long division of the mantissas as integers, several bits of the quotient a step.
+/// x - trunc(x / y) * y without rounding: long division of the mantissas as integers, several bits of the
+/// quotient a step.
 llvm::Value *EmitContext::floatRemainder(llvm::Value *x, llvm::Value *y) {
   bool isDouble = x->getType()->isDoubleTy();
   llvm::Type *type = x->getType();
@@ -207,7 +226,8 @@ llvm::Value *EmitContext::floatRemainder(llvm::Value *x, llvm::Value *y) {
     unsigned step = 63 - fraction; // a remainder below 2^(fraction + 1) shifted by this stays in 64 bits
     llvm::Type *bitsType = i(width);
     auto parts = [&](llvm::Value *v) {
-      llvm::Value *bits = b.CreateZExt(b.CreateBitCast(b.CreateUnaryIntrinsic(intr::fabs, v), bitsType), b.getInt64Ty());
+      llvm::Value *bits =
+          b.CreateZExt(b.CreateBitCast(b.CreateUnaryIntrinsic(intr::fabs, v), bitsType), b.getInt64Ty());
       llvm::Value *exponent = b.CreateLShr(bits, fraction);
       llvm::Value *mantissa = b.CreateAnd(bits, i64((std::int64_t(1) << fraction) - 1));
       llvm::Value *subnormal = b.CreateICmpEQ(exponent, i64(0));
@@ -216,13 +236,16 @@ llvm::Value *EmitContext::floatRemainder(llvm::Value *x, llvm::Value *y) {
     };
     auto [xExponent, xMantissa] = parts(args[0]);
     auto [yExponent, yMantissa] = parts(args[1]);
-    llvm::Value *absX = b.CreateUnaryIntrinsic(intr::fabs, args[0]), *absY = b.CreateUnaryIntrinsic(intr::fabs, args[1]);
+    llvm::Value *absX = b.CreateUnaryIntrinsic(intr::fabs, args[0]),
+                *absY = b.CreateUnaryIntrinsic(intr::fabs, args[1]);
     llvm::Value *infinity = llvm::ConstantFP::getInfinity(type), *zero = llvm::ConstantFP::get(type, 0.0);
-    llvm::Value *defined = b.CreateAnd(b.CreateAnd(b.CreateFCmpOLT(absX, infinity), b.CreateFCmpOGT(absY, zero)),
-                                       b.CreateFCmpOLE(absY, infinity));
+    llvm::Value *defined =
+        b.CreateAnd(b.CreateAnd(b.CreateFCmpOLT(absX, infinity), b.CreateFCmpOGT(absY, zero)),
+                    b.CreateFCmpOLE(absY, infinity));
     llvm::Value *divides = b.CreateAnd(defined, b.CreateFCmpOGE(absX, absY));
 
-    llvm::Value *whole = b.CreateSelect(defined, args[0], llvm::ConstantFP::getQNaN(type)); // |x| < |y|: x itself
+    llvm::Value *whole =
+        b.CreateSelect(defined, args[0], llvm::ConstantFP::getQNaN(type)); // |x| < |y|: x itself
 
     llvm::BasicBlock *entry = b.GetInsertBlock(), *first = newBlock("divide"), *loop = newBlock("step"),
                      *scale = newBlock("scale"), *done = newBlock("done");

@@ -12,7 +12,8 @@
 
 namespace sectile::codegen {
 
-// --- vectors in memory form ---------------------------------------------------------------------------------------
+// --- vectors in memory form
+// ---------------------------------------------------------------------------------------
 
 llvm::Type *EmitContext::memoryVector(DType t, int n) {
   llvm::Type *element = t == DType::boolean ? b.getInt8Ty() : elementLlvm(t);
@@ -59,7 +60,8 @@ std::string operandList(int first, int count) {
 }
 } // namespace
 
-llvm::Value *EmitContext::loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *pad) {
+llvm::Value *EmitContext::loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate,
+                                     llvm::Value *pad) {
   llvm::Type *vector = memoryVector(t, n);
   llvm::Align align(byteSize(t) * std::uint64_t(n));
   if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate)) {
@@ -126,20 +128,23 @@ void EmitContext::storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::V
     argTypes.push_back(reg);
     constraints += "," + constraintOf(wordBits);
   }
-  std::string text = "@$0 st.global." + accessSuffix(wordBits, count) + " [$1], " + operandList(2, count) + ";";
+  std::string text =
+      "@$0 st.global." + accessSuffix(wordBits, count) + " [$1], " + operandList(2, count) + ";";
   llvm::InlineAsm *store = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), argTypes, false), text,
                                                 constraints + ",~{memory}", /*hasSideEffects=*/true);
   b.CreateCall(store, args)->setDoesNotThrow();
 }
 
-// --- addresses and bounds of one access ---------------------------------------------------------------------------
+// --- addresses and bounds of one access
+// ---------------------------------------------------------------------------
 
 /// Addresses, predicates and vector groups of a bounded access to a tensor view.
 class GlobalAccess {
 public:
   GlobalAccess(EmitContext &e, mlir::Value x, mlir::ValueRange offsets, const Layout &layout,
                llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi)
-      : e(e), b(e.b), g(e.geometry(layout)), view(e.view(x)), facts(e.facts(x)), element(e.dtype(x.getType())) {
+      : e(e), b(e.b), g(e.geometry(layout)), view(e.view(x)), facts(e.facts(x)),
+        element(e.dtype(x.getType())) {
     rank = layout.rank();
     base = view.pointer;
     for (int d = 0; d < rank; ++d) {
@@ -149,7 +154,8 @@ public:
       base = b.CreateGEP(b.getInt8Ty(), base, scaled(c, d));
     }
     for (auto [k, axis] : llvm::enumerate(axes)) {
-      bounds.push_back({int(axis), clampToTile(e.scalar(lo[k]), int(axis)), clampToTile(e.scalar(hi[k]), int(axis))});
+      bounds.push_back(
+          {int(axis), clampToTile(e.scalar(lo[k]), int(axis)), clampToTile(e.scalar(hi[k]), int(axis))});
     }
     chooseWidth(offsets, axes, lo, hi);
   }
@@ -185,8 +191,9 @@ public:
     }
     if (facts.unitAxis < 0 || !g.disjoint[size_t(facts.unitAxis)])
       return row;
-    return b.CreateGEP(b.getInt8Ty(), row,
-                       e.i64(std::int64_t(g.regs[size_t(reg)][facts.unitAxis]) * std::int64_t(byteSize(element))));
+    return b.CreateGEP(
+        b.getInt8Ty(), row,
+        e.i64(std::int64_t(g.regs[size_t(reg)][facts.unitAxis]) * std::int64_t(byteSize(element))));
   }
 
   /// i1: the register's coordinates lie inside the bounds.
@@ -241,19 +248,22 @@ private:
   }
 
   /// The widest vector along the axis of stride 1 whose address is aligned and whose lanes share a predicate.
-  void chooseWidth(mlir::ValueRange offsets, llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi) {
+  void chooseWidth(mlir::ValueRange offsets, llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo,
+                   mlir::ValueRange hi) {
     int u = facts.unitAxis;
     if (u < 0 || u >= rank)
       return;
     std::int64_t bytes = std::int64_t(byteSize(element));
-    std::int64_t width = std::min<std::int64_t>(g.layout.contiguousRun(u), std::max<std::int64_t>(1, 16 / bytes));
+    std::int64_t width =
+        std::min<std::int64_t>(g.layout.contiguousRun(u), std::max<std::int64_t>(1, 16 / bytes));
     width = std::min(width, std::max<std::int64_t>(1, facts.alignBytes / bytes));
     for (int d = 0; d < rank; ++d) {
       std::int64_t offset = e.divisor(offsets[size_t(d)]);
       if (d == u)
         width = std::min(width, offset);
       else // any coordinate may occur, unless there is only one
-        width = std::min(width, facts.strideDiv[size_t(d)] * (g.layout.dim(d) == 1 ? std::min<std::int64_t>(offset, 16) : 1));
+        width = std::min(width, facts.strideDiv[size_t(d)] *
+                                    (g.layout.dim(d) == 1 ? std::min<std::int64_t>(offset, 16) : 1));
     }
     for (auto [k, axis] : llvm::enumerate(axes))
       if (axis == u)
@@ -277,7 +287,8 @@ private:
   std::map<std::pair<int, std::int32_t>, llvm::Value *> terms, axisPredicates;
 };
 
-// --- ops -----------------------------------------------------------------------------------------------------------
+// --- ops
+// -----------------------------------------------------------------------------------------------------------
 
 mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   auto layout = tgpu::layoutOf(op.getResult().getType());
@@ -325,7 +336,8 @@ mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
         predicate = b.CreateAnd(predicate, mask[size_t(members.front())]);
       storeGlobal(packVector(t, elements), access.pointer(members.front()), predicate);
     };
-    bool oneMask = mask.empty() || llvm::all_of(group, [&](int reg) { return mask[size_t(reg)] == mask[size_t(r)]; });
+    bool oneMask =
+        mask.empty() || llvm::all_of(group, [&](int reg) { return mask[size_t(reg)] == mask[size_t(r)]; });
     if (oneMask)
       store(group);
     else

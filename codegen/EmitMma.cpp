@@ -10,7 +10,8 @@
 namespace sectile::codegen {
 namespace {
 
-/// The registers of the thread at (lane 0, warp 0) by the coordinate they hold; the same offsets hold in every thread.
+/// The registers of the thread at (lane 0, warp 0) by the coordinate they hold; the same offsets hold in
+/// every thread.
 class RegisterMap {
 public:
   explicit RegisterMap(const Layout &l) {
@@ -39,8 +40,10 @@ private:
   std::map<std::pair<std::int32_t, std::int32_t>, int> byCoords;
 };
 
-/// The registers of one atom: fragment element e sits at origin + regCoords(e). Empty if another thread has one.
-std::vector<int> atomRegisters(const RegisterMap &map, const Layout &fragment, std::int32_t i, std::int32_t j) {
+/// The registers of one atom: fragment element e sits at origin + regCoords(e). Empty if another thread has
+/// one.
+std::vector<int> atomRegisters(const RegisterMap &map, const Layout &fragment, std::int32_t i,
+                               std::int32_t j) {
   std::vector<int> r;
   for (int e = 0; e < fragment.numRegs(); ++e) {
     Coords c = fragment.regCoords(e);
@@ -76,7 +79,8 @@ mlir::LogicalResult EmitContext::emitMmaSync(tgpu::MmaSyncOp op) {
       return bug(op, "the operands' warps do not meet");
 
   RegisterMap aMap(*a), bMap(*bl), cMap(*c);
-  std::vector<std::int32_t> ms = cMap.origins(0, row->m), ns = cMap.origins(1, row->n), ks = aMap.origins(1, row->k);
+  std::vector<std::int32_t> ms = cMap.origins(0, row->m), ns = cMap.origins(1, row->n),
+                            ks = aMap.origins(1, row->k);
   Regs aRegs = regs(op.getA()), bRegs = regs(op.getB()), cRegs = regs(op.getAcc());
 
   auto pack = [&](const MmaFragment &f, const Regs &source, const std::vector<int> &atom) {
@@ -86,7 +90,8 @@ mlir::LogicalResult EmitContext::emitMmaSync(tgpu::MmaSyncOp op) {
       for (int k = 0; k < f.elemsPerReg; ++k) {
         llvm::Value *v = source[size_t(atom[size_t(r * f.elemsPerReg + k)])];
         if (row->policyOnly && v->getType()->isFloatTy() && &f != &row->c) {
-          // To tf32, nearest even; the instruction ignores the low 13 bits. The canonical NaN must not carry over.
+          // To tf32, nearest even; the instruction ignores the low 13 bits. The canonical NaN must not carry
+          // over.
           llvm::Value *bits = b.CreateBitCast(v, b.getInt32Ty());
           llvm::Value *even = b.CreateAnd(b.CreateLShr(bits, 13), i32(1));
           llvm::Value *rounded = b.CreateAdd(bits, b.CreateAdd(even, i32(0xfff)));
@@ -105,8 +110,8 @@ mlir::LogicalResult EmitContext::emitMmaSync(tgpu::MmaSyncOp op) {
     return packed;
   };
   std::map<std::pair<std::int32_t, std::int32_t>, Regs> aPacked, bPacked, acc;
-  auto fetch = [&](auto &cache, const RegisterMap &map, const MmaFragment &f, const Regs &source, std::int32_t i,
-                   std::int32_t j) -> const Regs * {
+  auto fetch = [&](auto &cache, const RegisterMap &map, const MmaFragment &f, const Regs &source,
+                   std::int32_t i, std::int32_t j) -> const Regs * {
     Regs &slot = cache[{i, j}];
     if (slot.empty()) {
       std::vector<int> atom = atomRegisters(map, f.layout, i, j);
@@ -139,9 +144,8 @@ mlir::LogicalResult EmitContext::emitMmaSync(tgpu::MmaSyncOp op) {
     std::vector<int> atom = atomRegisters(cMap, row->c.layout, origin.first, origin.second);
     for (int e = 0; e < row->c.layout.numRegs(); ++e) {
       llvm::Value *reg = packed[size_t(e / row->c.elemsPerReg)];
-      out[size_t(atom[size_t(e)])] = row->c.elemsPerReg == 1
-                                         ? reg
-                                         : b.CreateExtractElement(reg, std::uint64_t(e % row->c.elemsPerReg));
+      out[size_t(atom[size_t(e)])] =
+          row->c.elemsPerReg == 1 ? reg : b.CreateExtractElement(reg, std::uint64_t(e % row->c.elemsPerReg));
     }
   }
   set(op.getResult(), std::move(out));
@@ -153,7 +157,8 @@ mlir::LogicalResult EmitContext::emitMmaFma(tgpu::MmaFmaOp op) {
   auto layout = tgpu::layoutOf(op.getAcc().getType());
   if (!layout)
     return bug(op, "the accumulator has no layout");
-  auto aType = llvm::cast<tgpu::BufferType>(op.getA().getType()), bType = llvm::cast<tgpu::BufferType>(op.getB().getType());
+  auto aType = llvm::cast<tgpu::BufferType>(op.getA().getType()),
+       bType = llvm::cast<tgpu::BufferType>(op.getB().getType());
   DType accType = dtype(op.getAcc().getType()), aElement = dtype(aType), bElement = dtype(bType);
   // f16 sums in f32 and rounds once at the end.
   DType work = accType == DType::f16 || accType == DType::bf16 ? DType::f32 : accType;
@@ -184,7 +189,8 @@ mlir::LogicalResult EmitContext::emitMmaFma(tgpu::MmaFmaOp op) {
   }
   auto load = [&](tgpu::BufferType type, llvm::Value *base, DType element, llvm::Value *i, llvm::Value *j) {
     llvm::Value *pointer = bufferElement(type, base, {i, j}), *v;
-    unpackVector(element, b.CreateAlignedLoad(memoryVector(element, 1), pointer, llvm::Align(byteSize(element))), v);
+    unpackVector(element,
+                 b.CreateAlignedLoad(memoryVector(element, 1), pointer, llvm::Align(byteSize(element))), v);
     return cast(element, work, v);
   };
   std::map<std::int32_t, llvm::Value *> as, bs;

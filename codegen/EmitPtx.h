@@ -15,7 +15,8 @@ namespace sectile::codegen {
 /// A machine for `target`; null, with a reason, if LLVM does not know it.
 std::unique_ptr<llvm::TargetMachine> makeMachine(const Target &target, std::string &whyNot);
 
-/// Verifies, optimises and prints `module`. False, with a reason, for whatever goes wrong, LLVM's fatal errors included.
+/// Verifies, optimises and prints `module`. False, with a reason, for whatever goes wrong, LLVM's fatal
+/// errors included.
 bool emitPtx(llvm::Module &module, llvm::TargetMachine &machine, std::string &ptx, std::string *llvmIr,
              std::string &whyNot);
 

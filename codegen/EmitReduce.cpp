@@ -13,14 +13,16 @@ llvm::Value *EmitContext::shuffleXor(llvm::Value *v, int laneMask) {
   llvm::Type *type = v->getType();
   unsigned bits = unsigned(type->getPrimitiveSizeInBits());
   auto shuffle32 = [&](llvm::Value *word) {
-    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {i32(-1), word, i32(laneMask), i32(31)});
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32,
+                             {i32(-1), word, i32(laneMask), i32(31)});
   };
   llvm::Value *asInt = type->isIntegerTy() ? v : b.CreateBitCast(v, b.getIntNTy(bits));
   llvm::Value *moved;
   if (bits == 64) {
     llvm::Value *low = shuffle32(b.CreateTrunc(asInt, b.getInt32Ty()));
     llvm::Value *high = shuffle32(b.CreateTrunc(b.CreateLShr(asInt, 32), b.getInt32Ty()));
-    moved = b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32));
+    moved =
+        b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32));
   } else {
     moved = b.CreateTrunc(shuffle32(b.CreateZExt(asInt, b.getInt32Ty())), asInt->getType());
   }
@@ -86,10 +88,12 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
     }
     // q wins if it is beyond p, or equal at a smaller position. NaN is beyond everything and equal to NaN.
     bool isMax = kind == ReduceKind::k_argmax;
-    llvm::Value *beyond = compare(isMax ? tileir::ComparePred::k_gt : tileir::ComparePred::k_lt, t, q.value, p.value);
+    llvm::Value *beyond =
+        compare(isMax ? tileir::ComparePred::k_gt : tileir::ComparePred::k_lt, t, q.value, p.value);
     llvm::Value *equal = compare(tileir::ComparePred::k_eq, t, q.value, p.value);
     if (isFloat(t)) {
-      llvm::Value *pNan = unary(tileir::UnaryFn::k_isnan, t, p.value), *qNan = unary(tileir::UnaryFn::k_isnan, t, q.value);
+      llvm::Value *pNan = unary(tileir::UnaryFn::k_isnan, t, p.value),
+                  *qNan = unary(tileir::UnaryFn::k_isnan, t, q.value);
       beyond = b.CreateOr(beyond, b.CreateAnd(qNan, b.CreateNot(pNan)));
       equal = b.CreateOr(equal, b.CreateAnd(qNan, pNan));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Ops that only rename registers: broadcast, reshape, permute, layout conversions within a thread, iota.
+/// \file Ops that only rename registers: broadcast, reshape, permute, layout conversions within a thread,
+/// iota.
 #include "codegen/EmitContext.h"
 
 namespace sectile::codegen {
@@ -14,7 +15,8 @@ Layout layoutOrScalar(mlir::Type t, int warps) {
   int warpBits = 0;
   while ((1 << warpBits) < warps)
     ++warpBits;
-  return Layout(0, Coords{}, Coords{}, {}, std::vector<Coords>(laneBits), std::vector<Coords>(size_t(warpBits)));
+  return Layout(0, Coords{}, Coords{}, {}, std::vector<Coords>(laneBits),
+                std::vector<Coords>(size_t(warpBits)));
 }
 
 } // namespace
@@ -28,7 +30,8 @@ mlir::LogicalResult EmitContext::renameRegisters(mlir::Operation *op, mlir::Valu
   for (int r = 0; r < from.numRegs(); ++r)
     bySource[keyOf(from.regCoords(r), from.rank())].push_back(r);
 
-  // A register serves if it has the wanted element in every thread; the maps are linear, so single bits suffice.
+  // A register serves if it has the wanted element in every thread; the maps are linear, so single bits
+  // suffice.
   auto agrees = [&](int srcReg, int dstReg) {
     for (int bit = 0; bit < laneBits; ++bit)
       if (from.coords(srcReg, 1 << bit, 0) != map(to.coords(dstReg, 1 << bit, 0)))
@@ -65,7 +68,8 @@ mlir::LogicalResult EmitContext::emitBroadcast(tileir::BroadcastOp op) {
 }
 
 mlir::LogicalResult EmitContext::emitReshape(tileir::ReshapeOp op) {
-  llvm::ArrayRef<int64_t> from = tileir::shapeOf(op.getX().getType()), to = tileir::shapeOf(op.getResult().getType());
+  llvm::ArrayRef<int64_t> from = tileir::shapeOf(op.getX().getType()),
+                          to = tileir::shapeOf(op.getResult().getType());
   return renameRegisters(op, op.getX(), op.getResult(), [&](const Coords &c) {
     int64_t linear = 0;
     for (size_t d = 0; d < to.size(); ++d)

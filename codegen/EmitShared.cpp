@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Shared memory: buffers at fixed offsets of the block's dynamic shared memory, copies in vectors, barriers.
+/// \file Shared memory: buffers at fixed offsets of the block's dynamic shared memory, copies in vectors,
+/// barriers.
 ///
-/// Byte address of an element = row * pitch + (column ^ swizzle(row)) * size, row = linear index of the leading
-/// coordinates. Row and column are sums of a thread part and a register part without common bits (where the layout
-/// allows), and the swizzle takes a bit field of the row, so it splits likewise: each register costs at most one XOR
-/// of a constant into the thread's address, and none where the constant's bits are not used by threads.
+/// Byte address of an element = row * pitch + (column ^ swizzle(row)) * size, row = linear index of the
+/// leading coordinates. Row and column are sums of a thread part and a register part without common bits
+/// (where the layout allows), and the swizzle takes a bit field of the row, so it splits likewise: each
+/// register costs at most one XOR of a constant into the thread's address, and none where the constant's bits
+/// are not used by threads.
 #include "codegen/EmitContext.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -102,7 +104,8 @@ public:
     llvm::Value *&start = starts[mixed];
     if (!start) {
       llvm::Value *index = b.CreateAdd(threadRow, b.CreateXor(threadColumn, e.i32(mixed)));
-      start = b.CreateGEP(b.getInt8Ty(), base, b.CreateZExt(b.CreateMul(index, e.i32(elementBytes)), b.getInt64Ty()));
+      start = b.CreateGEP(b.getInt8Ty(), base,
+                          b.CreateZExt(b.CreateMul(index, e.i32(elementBytes)), b.getInt64Ty()));
     }
     return b.CreateGEP(b.getInt8Ty(), start, e.i64((row * shape[size_t(last)] + plain) * elementBytes));
   }
@@ -195,6 +198,85 @@ mlir::LogicalResult EmitContext::emitCopy(tgpu::CopyOp op) {
   return mlir::success();
 }
 
+namespace {
+
+/// How `ldmatrix` serves a layout. The instruction moves 8 x 8 matrices of 16-bit pieces: eight lanes give
+/// the addresses of rows of 16 bytes, then every lane has the two pieces 2 * (lane % 4) and the next of row
+/// lane / 4; transposed, the two rows 2 * (lane % 4) and the next in column lane / 4. Up to four matrices at
+/// once, rows of matrix i from lanes 8 i to 8 i + 7.
+struct MatrixLoads {
+  bool transposed = false;
+  llvm::SmallVector<int> pieceBits;  ///< register bits inside one 32-bit result, lowest first
+  llvm::SmallVector<int> matrixBits; ///< register bits that number the matrices of one instruction
+  llvm::SmallVector<int> otherBits;  ///< the rest: instructions
+  Layout rows;                       ///< which row's start each lane names, registers numbered by otherBits
+};
+
+std::optional<MatrixLoads> matrixLoads(const Layout &l, tgpu::BufferType type, std::int64_t elementBytes) {
+  llvm::ArrayRef<int64_t> shape = type.getShape();
+  int last = int(shape.size()) - 1;
+  std::int64_t row = 16 / elementBytes; // elements of a row of a matrix
+  Swizzle swizzle(type);
+  if (elementBytes > 4 || shape[size_t(last)] % row != 0 || (swizzle.chunk && swizzle.chunk % row != 0))
+    return std::nullopt;
+  auto isStep = [&](const Coords &basis, std::int64_t step) {
+    Coords c;
+    c[last] = std::int32_t(step);
+    return basis == c;
+  };
+  for (bool transposed : {false, true}) {
+    if (transposed && elementBytes != 2)
+      continue;
+    MatrixLoads m;
+    m.transposed = transposed;
+    std::vector<Coords> rowBases;
+    if (transposed) {
+      // Columns from the upper lane bits, rows from a register bit and the lower ones.
+      if (!isStep(l.lane()[2], 1) || !isStep(l.lane()[3], 2) || !isStep(l.lane()[4], 4) || l.reg().empty())
+        continue;
+      m.pieceBits = {0};
+      rowBases = {l.reg()[0], l.lane()[0], l.lane()[1]};
+    } else {
+      for (std::int64_t step = 1; step * elementBytes < 4; step *= 2)
+        for (int bit = 0; bit < int(l.reg().size()); ++bit)
+          if (isStep(l.reg()[size_t(bit)], step)) {
+            m.pieceBits.push_back(bit);
+            break;
+          }
+      if ((1 << m.pieceBits.size()) * elementBytes != 4 || !isStep(l.lane()[0], 4 / elementBytes) ||
+          !isStep(l.lane()[1], 8 / elementBytes))
+        continue;
+      rowBases = {l.lane()[2], l.lane()[3], l.lane()[4]};
+    }
+    // Everything else moves by whole rows.
+    bool whole = l.core()[last] % row == 0;
+    auto check = [&](const Coords &basis) { whole &= basis[last] % row == 0; };
+    llvm::for_each(rowBases, check);
+    llvm::for_each(l.warp(), check);
+    for (int bit = 0; bit < int(l.reg().size()); ++bit)
+      if (!llvm::is_contained(m.pieceBits, bit)) {
+        check(l.reg()[size_t(bit)]);
+        (m.matrixBits.size() < 2 ? m.matrixBits : m.otherBits).push_back(bit);
+      }
+    if (!whole)
+      continue;
+    std::vector<Coords> otherBases;
+    for (int bit : m.matrixBits)
+      rowBases.push_back(l.reg()[size_t(bit)]);
+    for (int bit : m.otherBits)
+      otherBases.push_back(l.reg()[size_t(bit)]);
+    rowBases.resize(laneBits); // unused lanes name rows that are there
+    std::optional<Layout> rows = Layout::create(l.rank(), l.core(), l.reps(), otherBases, rowBases, l.warp());
+    if (!rows)
+      continue;
+    m.rows = *rows;
+    return m;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
 mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
   auto layout = tgpu::layoutOf(op.getResult().getType());
   if (!layout)
@@ -203,6 +285,44 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
   DType t = dtype(type);
   SharedAccess access(*this, type, scalar(op.getBuffer()), *layout);
   Regs result(size_t(layout->numRegs()));
+  std::int64_t elementBytes = std::int64_t(byteSize(t));
+  std::optional<MatrixLoads> matrices;
+  if (target.has(Feature::ldmatrix) && t != DType::boolean && access.width() * elementBytes < 16)
+    matrices = matrixLoads(*layout, type, elementBytes);
+  if (matrices) {
+    static constexpr llvm::Intrinsic::ID loads[3][2] = {
+        {llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
+         llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16},
+        {llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
+         llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16},
+        {llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16,
+         llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
+    llvm::Intrinsic::ID id = loads[matrices->matrixBits.size()][matrices->transposed];
+    SharedAccess rows(*this, type, scalar(op.getBuffer()), matrices->rows);
+    auto spread = [](int number, llvm::ArrayRef<int> bits) {
+      int r = 0;
+      for (auto [k, bit] : llvm::enumerate(bits))
+        r |= (number >> k & 1) << bit;
+      return r;
+    };
+    int pieces = 1 << matrices->pieceBits.size(), others = int(matrices->otherBits.size());
+    for (int q = 0; q < matrices->rows.numRegs(); ++q) {
+      int first = spread(q, matrices->otherBits) | (q >> others)
+                                                       << layout->reg().size(); // and its repetition
+      llvm::Value *loaded = b.CreateIntrinsic(id, {shared->getType()}, {rows.pointer(q)});
+      for (int matrix = 0; matrix < 1 << matrices->matrixBits.size(); ++matrix) {
+        llvm::Value *word =
+            loaded->getType()->isStructTy() ? b.CreateExtractValue(loaded, unsigned(matrix)) : loaded;
+        Regs elements(size_t(pieces), nullptr);
+        unpackVector(t, b.CreateBitCast(word, memoryVector(t, pieces)), elements);
+        for (int piece = 0; piece < pieces; ++piece)
+          result[size_t(first | spread(matrix, matrices->matrixBits) | spread(piece, matrices->pieceBits))] =
+              elements[size_t(piece)];
+      }
+    }
+    set(op.getResult(), std::move(result));
+    return mlir::success();
+  }
   for (int r = 0; r < layout->numRegs(); ++r) {
     if (!access.startsGroup(r))
       continue;
@@ -218,6 +338,8 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
   return mlir::success();
 }
 
-void EmitContext::emitBarrier() { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)}); }
+void EmitContext::emitBarrier() {
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
+}
 
 } // namespace sectile::codegen

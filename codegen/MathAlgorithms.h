@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The math functions as algorithms over a builder: the code generator instantiates them with one that emits
-/// LLVM IR, the tests with one that computes on the host. Plain C++, no LLVM.
+/// \file The math functions as algorithms over a builder: the code generator instantiates them with one that
+/// emits LLVM IR, the tests with one that computes on the host. Plain C++, no LLVM.
 ///
 /// A builder B has the value types B::F32, F64, I32, I64, Bool and
 /// - constants f32(c), f64(c), i32(c), i64(c);
-/// - floats: add sub mul div fma neg abs rint sqrt, less equal isNan, each on F32 or F64, every one rounding once;
-/// - integers (wrapping): iadd isub imul iand ior ixor shl lshr ashr (counts are ints, but shlBy lshrBy take values),
+/// - floats: add sub mul div fma neg abs rint sqrt, less equal isNan, each on F32 or F64, every one rounding
+/// once;
+/// - integers (wrapping): iadd isub imul iand ior ixor shl lshr ashr (counts are ints, but shlBy lshrBy take
+/// values),
 ///   iless (signed) iequal, umulHigh on I64;
 /// - both(c, d), either(c, d), invert(c) on Bool; select(c, x, y) on any type;
 /// - bits(F) and real(I) between a float and the integer of its bits;
-/// - widen F32 -> F64, narrow F64 -> F32, toI32 (truncating) on floats in range, toF32, toF64 on I32 and I64 (signed),
+/// - widen F32 -> F64, narrow F64 -> F32, toI32 (truncating) on floats in range, toF32, toF64 on I32 and I64
+/// (signed),
 ///   wide(I32) -> I64 (zero extended), low(I64) -> I32, fromU64(I64) -> F64 (unsigned);
-/// - ex2(F32): 2^x within 2 ulp, any x; rcp(F32): 1/x within 1 ulp for 1 <= x <= infinity; rsqrtApprox(F32) within 2 ulp;
+/// - ex2(F32): 2^x within 2 ulp, any x; rcp(F32): 1/x within 1 ulp for 1 <= x <= infinity; rsqrtApprox(F32)
+/// within 2 ulp;
 /// - twoOverPi(I32): word n of the table below;
 /// - branch(cond, then, else): both return a std::tuple of values; only the chosen one runs.
 #pragma once
@@ -51,14 +55,16 @@ template <class B, std::size_t N> typename B::F64 poly(B &b, typename B::F64 x, 
 
 /// |x| with the sign of s.
 template <class B> typename B::F32 withSign32(B &b, typename B::F32 x, typename B::F32 s) {
-  return b.real(b.ior(b.iand(b.bits(x), b.i32(0x7fffffff)), b.iand(b.bits(s), b.i32(std::int32_t(0x80000000u)))));
+  return b.real(
+      b.ior(b.iand(b.bits(x), b.i32(0x7fffffff)), b.iand(b.bits(s), b.i32(std::int32_t(0x80000000u)))));
 }
 template <class B> typename B::F64 withSign64(B &b, typename B::F64 x, typename B::F64 s) {
   constexpr std::int64_t sign = std::numeric_limits<std::int64_t>::min();
   return b.real(b.ior(b.iand(b.bits(x), b.i64(~sign)), b.iand(b.bits(s), b.i64(sign))));
 }
 
-// --- f32 ----------------------------------------------------------------------------------------------------------
+// --- f32
+// ----------------------------------------------------------------------------------------------------------
 
 /// 2^(x * log2 e): the rounding error of the product is brought back as a factor.
 template <class B> typename B::F32 exp32(B &b, typename B::F32 x) {
@@ -67,7 +73,8 @@ template <class B> typename B::F32 exp32(B &b, typename B::F32 x) {
   auto rest = b.fma(x, log2e, b.neg(t));
   rest = b.fma(x, b.f32(0x1.4ae0cp-26f), rest);
   auto factor = b.fma(rest, b.f32(0x1.62e43p-1f), b.f32(1.0f));
-  factor = b.select(b.less(b.abs(x), b.f32(1000.0f)), factor, b.f32(1.0f)); // beyond, ex2 is 0, infinite or NaN
+  factor =
+      b.select(b.less(b.abs(x), b.f32(1000.0f)), factor, b.f32(1.0f)); // beyond, ex2 is 0, infinite or NaN
   return b.mul(b.ex2(t), factor);
 }
 
@@ -79,8 +86,9 @@ template <class B> typename B::F32 sigmoid32(B &b, typename B::F32 x) {
 
 /// x = 2^e * m with m in [2/3, 4/3): e and ln m, the latter by a polynomial in m - 1.
 template <class B> std::tuple<typename B::F32, typename B::F32> logParts32(B &b, typename B::F32 x) {
-  static constexpr float c[] = {0x1.555556p-2f, -0x1.ffff0ep-3f, 0x1.99977ap-3f, -0x1.55995ap-3f, 0x1.24f506p-3f,
-                                -0x1.f37f84p-4f, 0x1.b87202p-4f, -0x1.072afap-3f, 0x1.ec058cp-4f};
+  static constexpr float c[] = {0x1.555556p-2f,  -0x1.ffff0ep-3f, 0x1.99977ap-3f,
+                                -0x1.55995ap-3f, 0x1.24f506p-3f,  -0x1.f37f84p-4f,
+                                0x1.b87202p-4f,  -0x1.072afap-3f, 0x1.ec058cp-4f};
   auto tiny = b.less(x, b.f32(0x1p-126f)); // subnormal
   auto scaled = b.select(tiny, b.mul(x, b.f32(0x1p23f)), x);
   auto i = b.bits(scaled);
@@ -111,16 +119,18 @@ template <class B> typename B::F32 log2_32(B &b, typename B::F32 x) {
   return logEdges32(b, x, r);
 }
 
-/// |x| * 2/pi modulo 4 for any finite x, by exact multiplication with the bits of 2/pi that matter (Payne, Hanek):
-/// the nearest quadrant and the remaining angle.
+/// |x| * 2/pi modulo 4 for any finite x, by exact multiplication with the bits of 2/pi that matter (Payne,
+/// Hanek): the nearest quadrant and the remaining angle.
 template <class B> std::tuple<typename B::F32, typename B::I32> reduceLarge32(B &b, typename B::F32 x) {
   auto i = b.bits(x);
   auto m = b.wide(b.ior(b.iand(i, b.i32(0x7fffff)), b.i32(0x800000)));
-  auto exponent = b.isub(b.iand(b.lshr(i, 23), b.i32(0xff)), b.i32(150)); // |x| = m * 2^exponent, exponent >= -23
+  auto exponent =
+      b.isub(b.iand(b.lshr(i, 23), b.i32(0xff)), b.i32(150)); // |x| = m * 2^exponent, exponent >= -23
   // Weights 2^(1-exponent) and up give whole turns; take 128 bits from there.
   auto position = b.iadd(exponent, b.i32(62));
   auto word = b.lshr(position, 6), shift = b.iand(position, b.i32(63));
-  auto w0 = b.twoOverPi(word), w1 = b.twoOverPi(b.iadd(word, b.i32(1))), w2 = b.twoOverPi(b.iadd(word, b.i32(2)));
+  auto w0 = b.twoOverPi(word), w1 = b.twoOverPi(b.iadd(word, b.i32(1))),
+       w2 = b.twoOverPi(b.iadd(word, b.i32(2)));
   auto left = b.wide(shift), right = b.wide(b.isub(b.i32(63), shift));
   auto join = [&](auto high, auto low) { // (high << s) | (low >> (64 - s)), for s = 0 too
     return b.ior(b.shlBy(high, left), b.lshrBy(b.lshr(low, 1), right));
@@ -166,7 +176,8 @@ template <class B> typename B::F32 sineOf32(B &b, typename B::F32 x, bool cosine
 }
 
 template <class B> typename B::F32 tanh32(B &b, typename B::F32 x) {
-  static constexpr float c[] = {-0x1.55553ap-2f, 0x1.1108f2p-3f, -0x1.b87c6p-5f, 0x1.53e2b2p-6f, -0x1.7e18aep-8f};
+  static constexpr float c[] = {-0x1.55553ap-2f, 0x1.1108f2p-3f, -0x1.b87c6p-5f, 0x1.53e2b2p-6f,
+                                -0x1.7e18aep-8f};
   auto a = b.abs(x);
   auto z = b.mul(x, x);
   auto small = b.fma(b.mul(poly(b, z, c), z), x, x);
@@ -176,11 +187,11 @@ template <class B> typename B::F32 tanh32(B &b, typename B::F32 x) {
 }
 
 template <class B> typename B::F32 erf32(B &b, typename B::F32 x) {
-  static constexpr float c[] = {0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2cf2p-4f, -0x1.b7f8acp-6f,
+  static constexpr float c[] = {0x1.06eba8p-3f, -0x1.81273ep-2f,  0x1.ce2cf2p-4f, -0x1.b7f8acp-6f,
                                 0x1.54027ap-8f, -0x1.a3de34p-11f, 0x1.4922e4p-14f};
   // log2 of 1 - erf on [1, 4]
   static constexpr float t[] = {-0x1.f83696p-12f, -0x1.a0479ap+0f, -0x1.d7556ep-1f, -0x1.30c586p-3f,
-                                0x1.0254d4p-5f, -0x1.172742p-8f, 0x1.1aaae2p-12f};
+                                0x1.0254d4p-5f,   -0x1.172742p-8f, 0x1.1aaae2p-12f};
   auto a = b.abs(x);
   auto small = b.fma(poly(b, b.mul(x, x), c), x, x);
   auto bounded = b.select(b.less(b.f32(4.0f), a), b.f32(4.0f), a); // NaN stays
@@ -188,7 +199,8 @@ template <class B> typename B::F32 erf32(B &b, typename B::F32 x) {
   return b.select(b.less(a, b.f32(1.0f)), small, withSign32(b, large, x));
 }
 
-// --- f64 ----------------------------------------------------------------------------------------------------------
+// --- f64
+// ----------------------------------------------------------------------------------------------------------
 
 /// p * 2^n for -2200 < n < 2200 with one rounding: in two steps, the first of them exact.
 template <class B> typename B::F64 scale64(B &b, typename B::F64 p, typename B::I32 n) {
@@ -198,9 +210,9 @@ template <class B> typename B::F64 scale64(B &b, typename B::F64 p, typename B::
 }
 /// e^r - 1 for |r| <= 0.35: r + r^2 (1/2 + r/6 + ...).
 template <class B> typename B::F64 expm1Core64(B &b, typename B::F64 r) {
-  static constexpr double c[] = {1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,       1.0 / 5040,
-                                 1.0 / 40320,  1.0 / 362880,  1.0 / 3628800,  1.0 / 39916800,  1.0 / 479001600,
-                                 1.0 / 6227020800.0};
+  static constexpr double c[] = {1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
+                                 1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
+                                 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
   return b.fma(b.mul(r, r), poly(b, r, c), r);
 }
 /// Keeps x in [low, high]; NaN stays.
@@ -251,8 +263,8 @@ template <class B> typename B::F64 tanh64(B &b, typename B::F64 x) {
   return withSign64(b, b.div(m, b.add(m, b.f64(2.0))), x);
 }
 
-/// x = 2^e * m, m in [sqrt 1/2, sqrt 2), f = m - 1 and s = f / (2 + f): ln m = 2 atanh s = f - f^2/2 + s (f^2/2 + R),
-/// R = s^2 (2/3 + 2/5 s^2 + ...).
+/// x = 2^e * m, m in [sqrt 1/2, sqrt 2), f = m - 1 and s = f / (2 + f): ln m = 2 atanh s = f - f^2/2 + s
+/// (f^2/2 + R), R = s^2 (2/3 + 2/5 s^2 + ...).
 template <class B> struct LogParts64 {
   typename B::F64 e, f, half, s, r; ///< half = f^2 / 2
 };
@@ -284,8 +296,8 @@ template <class B> typename B::F64 log64(B &b, typename B::F64 x) {
   r = b.fma(p.e, b.f64(0x1.62e42fefp-1), r); // e * 33 bits is exact
   return logEdges64(b, x, r);
 }
-/// log2 x as high + low for finite x > 0, to about 2^-65 of its size: ln m = 2s + s R in two parts, from a quotient in
-/// two parts.
+/// log2 x as high + low for finite x > 0, to about 2^-65 of its size: ln m = 2s + s R in two parts, from a
+/// quotient in two parts.
 template <class B> std::tuple<typename B::F64, typename B::F64> log2Sum64(B &b, typename B::F64 x) {
   auto p = logParts64(b, x);
   auto d = b.add(p.f, b.f64(2.0));
@@ -299,7 +311,8 @@ template <class B> std::tuple<typename B::F64, typename B::F64> log2Sum64(B &b, 
   auto head = b.mul(z, third);
   auto headLow = b.fma(z, third, b.neg(head));
   headLow = b.add(headLow, b.fma(zLow, third, b.mul(z, thirdLow)));
-  static constexpr double c[] = {2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
+  static constexpr double c[] = {2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11, 2.0 / 13,
+                                 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
   auto rest = b.mul(b.mul(z, z), poly(b, z, c)); // the higher terms, below 1/1000 of the whole
   auto u = b.add(b.f64(2.0), head);
   auto uLow = b.add(b.sub(head, b.sub(u, b.f64(2.0))), b.add(headLow, rest));
@@ -333,7 +346,9 @@ template <class B> std::tuple<typename B::F64, typename B::I32> reduceLarge64(B 
   auto at = [&](int n) { return b.twoOverPi(b.iadd(word, b.i32(n))); };
   auto w0 = at(0), w1 = at(1), w2 = at(2), w3 = at(3);
   auto left = b.wide(shift), right = b.wide(b.isub(b.i32(63), shift));
-  auto join = [&](auto high, auto low) { return b.ior(b.shlBy(high, left), b.lshrBy(b.lshr(low, 1), right)); };
+  auto join = [&](auto high, auto low) {
+    return b.ior(b.shlBy(high, left), b.lshrBy(b.lshr(low, 1), right));
+  };
   auto a = join(w0, w1), c = join(w1, w2), d = join(w2, w3);
   auto middle = b.iadd(b.imul(m, c), b.umulHigh(m, d));
   // Unsigned: a sum below a summand has wrapped.
@@ -362,10 +377,10 @@ template <class B> std::tuple<typename B::F64, typename B::I32> reduce64(B &b, t
   return b.branch(b.less(b.abs(x), b.f64(0x1p20)), near, far);
 }
 template <class B> typename B::F64 sineOf64(B &b, typename B::F64 x, bool cosine) {
-  static constexpr double s[] = {-1.0 / 6,         1.0 / 120,         -1.0 / 5040, 1.0 / 362880,
-                                 -1.0 / 39916800,  1.0 / 6227020800., -1.0 / 1307674368000.};
-  static constexpr double c[] = {1.0 / 24,         -1.0 / 720,          1.0 / 40320,          -1.0 / 3628800,
-                                 1.0 / 479001600,  -1.0 / 87178291200., 1.0 / 20922789888000.};
+  static constexpr double s[] = {-1.0 / 6,        1.0 / 120,         -1.0 / 5040,          1.0 / 362880,
+                                 -1.0 / 39916800, 1.0 / 6227020800., -1.0 / 1307674368000.};
+  static constexpr double c[] = {1.0 / 24,        -1.0 / 720,          1.0 / 40320,          -1.0 / 3628800,
+                                 1.0 / 479001600, -1.0 / 87178291200., 1.0 / 20922789888000.};
   auto [r, q] = reduce64(b, x);
   if (cosine)
     q = b.iadd(q, b.i32(1));
@@ -380,18 +395,18 @@ template <class B> typename B::F64 sineOf64(B &b, typename B::F64 x, bool cosine
 }
 
 template <class B> typename B::F64 erf64(B &b, typename B::F64 x) {
-  static constexpr double c[] = {
-      0x1.06eba8214db69p-3, -0x1.812746b0379e7p-2, 0x1.ce2f21a042bddp-4, -0x1.b82ce31288992p-6,
-      0x1.565bcd0e648f6p-8, -0x1.c02db3fed2b90p-11, 0x1.f9a326bed3c71p-14, -0x1.f4d255cba4aa1p-17,
-      0x1.b9e64b9fb98afp-20, -0x1.5f6d5b46c9286p-23, 0x1.fc402072d9d39p-27, -0x1.4e510764e6d3ep-30,
-      0x1.7eb07ea04471fp-34, -0x1.28e30d47a2352p-38};
+  static constexpr double c[] = {0x1.06eba8214db69p-3,   -0x1.812746b0379e7p-2,  0x1.ce2f21a042bddp-4,
+                                 -0x1.b82ce31288992p-6,  0x1.565bcd0e648f6p-8,   -0x1.c02db3fed2b90p-11,
+                                 0x1.f9a326bed3c71p-14,  -0x1.f4d255cba4aa1p-17, 0x1.b9e64b9fb98afp-20,
+                                 -0x1.5f6d5b46c9286p-23, 0x1.fc402072d9d39p-27,  -0x1.4e510764e6d3ep-30,
+                                 0x1.7eb07ea04471fp-34,  -0x1.28e30d47a2352p-38};
   // e^(x^2) erfc x on [1, 6] in t = (x - 2) / (x + 2)
-  static constexpr double d[] = {
-      0x1.058671b52c776p-2, -0x1.b57034efd3f73p-2, 0x1.eeea7dc8a78b4p-3, -0x1.437f0b68c0b37p-4,
-      0x1.e94715979dbffp-9, 0x1.ca95ed52f23a1p-8, -0x1.bc25a47a215f1p-11, -0x1.016b5cb86e51bp-10,
-      0x1.6d5ef3d711a8fp-15, 0x1.6da959a709306p-13, 0x1.cdcd70f9ca421p-16, -0x1.ceaf1700bcff6p-16,
-      -0x1.d4c60fc3e910ap-17, 0x1.737088990f163p-20, 0x1.ff4ab6318375cp-19, 0x1.3f3974a52e0dep-20,
-      -0x1.3c7ebb5f92c1bp-21, -0x1.9aff59c587745p-22};
+  static constexpr double d[] = {0x1.058671b52c776p-2,   -0x1.b57034efd3f73p-2,  0x1.eeea7dc8a78b4p-3,
+                                 -0x1.437f0b68c0b37p-4,  0x1.e94715979dbffp-9,   0x1.ca95ed52f23a1p-8,
+                                 -0x1.bc25a47a215f1p-11, -0x1.016b5cb86e51bp-10, 0x1.6d5ef3d711a8fp-15,
+                                 0x1.6da959a709306p-13,  0x1.cdcd70f9ca421p-16,  -0x1.ceaf1700bcff6p-16,
+                                 -0x1.d4c60fc3e910ap-17, 0x1.737088990f163p-20,  0x1.ff4ab6318375cp-19,
+                                 0x1.3f3974a52e0dep-20,  -0x1.3c7ebb5f92c1bp-21, -0x1.9aff59c587745p-22};
   auto a = b.abs(x);
   auto small = b.fma(poly(b, b.mul(x, x), c), x, x);
   auto bounded = b.select(b.less(b.f64(6.0), a), b.f64(6.0), a); // erf is 1 from here; NaN stays
@@ -401,7 +416,8 @@ template <class B> typename B::F64 erf64(B &b, typename B::F64 x) {
   return b.select(b.less(a, b.f64(1.0)), small, withSign64(b, large, x));
 }
 
-// --- power --------------------------------------------------------------------------------------------------------
+// --- power
+// --------------------------------------------------------------------------------------------------------
 
 /// The values of C's pow at its special operands; `r` is |x|^y where that is defined by logarithms.
 template <class B> typename B::F64 powEdges(B &b, typename B::F64 x, typename B::F64 y, typename B::F64 r) {

@@ -30,8 +30,8 @@ struct Emitted {
 
 inline Emitted emitText(const std::string &text) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, mlir::scf::SCFDialect, mlir::arith::ArithDialect, tileir::TileDialect,
-                  tgpu::TgpuDialect>();
+  registry.insert<mlir::func::FuncDialect, mlir::scf::SCFDialect, mlir::arith::ArithDialect,
+                  tileir::TileDialect, tgpu::TgpuDialect>();
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   Emitted r;
   mlir::ScopedDiagnosticHandler collect(&context, [&](mlir::Diagnostic &d) {
@@ -75,10 +75,11 @@ inline std::optional<Assembled> assemble(const Artifact &artifact) {
     return std::nullopt;
   static int count = 0;
   std::string base = (std::filesystem::temp_directory_path() /
-                      ("sectile_ptx_" + std::to_string(getpid()) + "_" + std::to_string(count++))).string();
+                      ("sectile_ptx_" + std::to_string(getpid()) + "_" + std::to_string(count++)))
+                         .string();
   std::ofstream(base + ".ptx") << artifact.ptx;
-  std::string command = ptxas + " -v -arch=" + artifact.arch + " " + base + ".ptx -o " + base + ".cubin > " + base +
-                        ".log 2>&1";
+  std::string command = ptxas + " -v -arch=" + artifact.arch + " " + base + ".ptx -o " + base + ".cubin > " +
+                        base + ".log 2>&1";
   Assembled r;
   r.ok = std::system(command.c_str()) == 0;
   std::ifstream log(base + ".log");

@@ -15,14 +15,22 @@ namespace sectile::testing {
 /// The MLIR spelling of an element type.
 inline std::string mlirName(DType t) {
   switch (t) {
-  case DType::e4m3: return "f8E4M3FN";
-  case DType::e5m2: return "f8E5M2";
-  case DType::u8: return "ui8";
-  case DType::u16: return "ui16";
-  case DType::u32: return "ui32";
-  case DType::u64: return "ui64";
-  case DType::boolean: return "i1";
-  default: return std::string(name(t));
+  case DType::e4m3:
+    return "f8E4M3FN";
+  case DType::e5m2:
+    return "f8E5M2";
+  case DType::u8:
+    return "ui8";
+  case DType::u16:
+    return "ui16";
+  case DType::u32:
+    return "ui32";
+  case DType::u64:
+    return "ui64";
+  case DType::boolean:
+    return "i1";
+  default:
+    return std::string(name(t));
   }
 }
 
@@ -39,15 +47,17 @@ inline std::string argument(std::string_view name, int rank, DType t, bool divis
   std::string div;
   for (int d = 0; d < rank; ++d)
     div += (d ? ", " : "") + std::string(divisible ? "16" : "1");
-  return fmt::format("%{}: {} {{tile.align = {} : i64, tile.unit_stride = {} : i64, tile.stride_div = array<i64: {}>, "
-                     "tile.dim_div = array<i64: {}>}}",
-                     name, view(rank, t), divisible ? 16 : byteSize(t), rank - 1, div, div);
+  return fmt::format(
+      "%{}: {} {{tile.align = {} : i64, tile.unit_stride = {} : i64, tile.stride_div = array<i64: {}>, "
+      "tile.dim_div = array<i64: {}>}}",
+      name, view(rank, t), divisible ? 16 : byteSize(t), rank - 1, div, div);
 }
-inline std::string function(std::string_view name, std::string_view arguments, std::string_view body, int warps,
-                            int sharedBytes, std::string_view arch) {
-  return fmt::format("func.func @{}({}) attributes {{tile.kernel, tgpu.launch = #tgpu.launch<warps = {}, shared_bytes = "
-                     "{}>, tgpu.target = \"{}\"}} {{\n{}  func.return\n}}\n",
-                     name, arguments, warps, sharedBytes, arch, body);
+inline std::string function(std::string_view name, std::string_view arguments, std::string_view body,
+                            int warps, int sharedBytes, std::string_view arch) {
+  return fmt::format(
+      "func.func @{}({}) attributes {{tile.kernel, tgpu.launch = #tgpu.launch<warps = {}, shared_bytes = "
+      "{}>, tgpu.target = \"{}\"}} {{\n{}  func.return\n}}\n",
+      name, arguments, warps, sharedBytes, arch, body);
 }
 inline std::string pad(DType t) {
   if (t == DType::boolean)
@@ -73,17 +83,18 @@ inline std::string elementwise(std::string_view name, DType in, DType out, std::
 {compute}
   tgpu.global_store %c, %z[%i] axes [0] lo[%lo] hi[%hi] : {ot}, {zv}
 )",
-      fmt::arg("n", elements), fmt::arg("zv", view(1, out)), fmt::arg("xv", view(1, in)), fmt::arg("it", inTile),
-      fmt::arg("ot", outTile), fmt::arg("pad", pad(in)),
-      fmt::arg("compute", fmt::format(fmt::runtime(std::string(compute)), fmt::arg("in", inTile), fmt::arg("out", outTile))));
+      fmt::arg("n", elements), fmt::arg("zv", view(1, out)), fmt::arg("xv", view(1, in)),
+      fmt::arg("it", inTile), fmt::arg("ot", outTile), fmt::arg("pad", pad(in)),
+      fmt::arg("compute", fmt::format(fmt::runtime(std::string(compute)), fmt::arg("in", inTile),
+                                      fmt::arg("out", outTile))));
   return function(name,
                   argument("x", 1, in, divisible) + ", " + argument("y", 1, in, divisible) + ", " +
                       argument("z", 1, out, divisible),
                   body, 4, 0, arch);
 }
 
-/// Rows of `columns` elements, one block each: e = exp(x - max), e / sum, with the partial results of the warps
-/// gathered through shared memory.
+/// Rows of `columns` elements, one block each: e = exp(x - max), e / sum, with the partial results of the
+/// warps gathered through shared memory.
 inline std::string softmax(DType t, int columns, int warps, std::string_view arch) {
   const std::int32_t shape[] = {1, columns};
   const int order[] = {1, 0};
@@ -114,7 +125,8 @@ inline std::string softmax(DType t, int columns, int warps, std::string_view arc
   int buffer = 0;
   auto reduce = [&](std::string kind, std::string x, std::string result) {
     std::string b = fmt::format("!tgpu.buffer<[1, {}], f32>", warps);
-    body += fmt::format(R"(  %p{k} = tgpu.reduce {kind} %{x}, 1 : {wide} -> {parts}
+    body += fmt::format(
+        R"(  %p{k} = tgpu.reduce {kind} %{x}, 1 : {wide} -> {parts}
   %b{k} = tgpu.buffer_alloc at {at} : {b}
   tgpu.copy %p{k}, %b{k} : {parts}, {b}
   tgpu.barrier
@@ -122,20 +134,20 @@ inline std::string softmax(DType t, int columns, int warps, std::string_view arc
   %s{k} = tgpu.reduce {kind} %q{k}, 1 : {all} -> {one}
   %{r} = tile.broadcast %s{k} : {one} -> {wide}
 )",
-                        fmt::arg("k", buffer), fmt::arg("kind", kind), fmt::arg("x", x), fmt::arg("r", result),
-                        fmt::arg("at", 128 * buffer), fmt::arg("b", b),
-                        fmt::arg("wide", tile({1, columns}, DType::f32, l)),
-                        fmt::arg("parts", tile({1, warps}, DType::f32, parts)),
-                        fmt::arg("all", tile({1, warps}, DType::f32, all)),
-                        fmt::arg("one", tile({1, 1}, DType::f32, one)));
+        fmt::arg("k", buffer), fmt::arg("kind", kind), fmt::arg("x", x), fmt::arg("r", result),
+        fmt::arg("at", 128 * buffer), fmt::arg("b", b), fmt::arg("wide", tile({1, columns}, DType::f32, l)),
+        fmt::arg("parts", tile({1, warps}, DType::f32, parts)),
+        fmt::arg("all", tile({1, warps}, DType::f32, all)), fmt::arg("one", tile({1, 1}, DType::f32, one)));
     ++buffer;
   };
   std::string wide = tile({1, columns}, DType::f32, l), raw = tile({1, columns}, t, l);
   reduce("max", "x", "m");
-  body += "  %d = tile.binary sub %x, %m : " + wide + "\n  %e = tile.unary exp %d : " + wide + " -> " + wide + "\n";
+  body += "  %d = tile.binary sub %x, %m : " + wide + "\n  %e = tile.unary exp %d : " + wide + " -> " + wide +
+          "\n";
   reduce("sum", "e", "s");
-  body += "  %y = tile.binary div %e, %s : " + wide + "\n  %o = tile.cast %y : " + wide + " -> " + raw + "\n" +
-          "  tgpu.global_store %o, %Y[%r, %lo] axes [1] lo[%lo] hi[%n] : " + raw + ", " + view(2, t) + "\n";
+  body += "  %y = tile.binary div %e, %s : " + wide + "\n  %o = tile.cast %y : " + wide + " -> " + raw +
+          "\n" + "  tgpu.global_store %o, %Y[%r, %lo] axes [1] lo[%lo] hi[%n] : " + raw + ", " + view(2, t) +
+          "\n";
   return function("softmax", argument("X", 2, t) + ", " + argument("Y", 2, t), body, warps, 256, arch);
 }
 
@@ -149,13 +161,16 @@ inline std::string matmul(const MmaRow &row, std::string_view arch, MatmulShape 
   const int order[] = {1, 0};
   DType a = row.a.dtype, bt = row.b.dtype, c = row.c.dtype;
   const int aVec = int(16 / byteSize(a)), bVec = int(16 / byteSize(bt));
-  Layout aLoad = Layout::blocked(aShape, order, aVec, warps), bLoad = Layout::blocked(bShape, order, bVec, warps);
+  Layout aLoad = Layout::blocked(aShape, order, aVec, warps),
+         bLoad = Layout::blocked(bShape, order, bVec, warps);
   Layout aUse = *warpTiled(row.a.layout, aShape, s.warpsM, s.warpsN, MmaOperand::A);
   Layout bUse = *warpTiled(row.b.layout, bShape, s.warpsM, s.warpsN, MmaOperand::B);
   Layout acc = *warpTiled(row.c.layout, cShape, s.warpsM, s.warpsN, MmaOperand::C);
   const int bStart = s.m * s.k * int(byteSize(a)), shared = bStart + s.k * s.n * int(byteSize(bt));
-  std::string aBuffer = fmt::format("!tgpu.buffer<[{}, {}], {}, [{}, {}, 1]>", s.m, s.k, mlirName(a), aVec, s.k);
-  std::string bBuffer = fmt::format("!tgpu.buffer<[{}, {}], {}, [{}, {}, 1]>", s.k, s.n, mlirName(bt), bVec, s.n);
+  std::string aBuffer =
+      fmt::format("!tgpu.buffer<[{}, {}], {}, [{}, {}, 1]>", s.m, s.k, mlirName(a), aVec, s.k);
+  std::string bBuffer =
+      fmt::format("!tgpu.buffer<[{}, {}], {}, [{}, {}, 1]>", s.k, s.n, mlirName(bt), bVec, s.n);
   std::string body = fmt::format(
       R"(  %m, %n = tile.grid %C [{M}, {N}] : {cv} -> index, index
   %z = tile.constant 0 : index
@@ -183,15 +198,17 @@ inline std::string matmul(const MmaRow &row, std::string_view arch, MatmulShape 
   }}
   tgpu.global_store %acc, %C[%m, %n] axes [0, 1] lo[%z, %z] hi[%mh, %nh] : {ct}, {cv}
 )",
-      fmt::arg("M", s.m), fmt::arg("N", s.n), fmt::arg("Kt", s.k), fmt::arg("av", view(2, a)), fmt::arg("bv", view(2, bt)),
-      fmt::arg("cv", view(2, c)), fmt::arg("zero", isFloat(c) ? "0.0" : "0"), fmt::arg("ct", tile({s.m, s.n}, c, acc)),
-      fmt::arg("ab", aBuffer), fmt::arg("bb", bBuffer), fmt::arg("bStart", bStart),
+      fmt::arg("M", s.m), fmt::arg("N", s.n), fmt::arg("Kt", s.k), fmt::arg("av", view(2, a)),
+      fmt::arg("bv", view(2, bt)), fmt::arg("cv", view(2, c)), fmt::arg("zero", isFloat(c) ? "0.0" : "0"),
+      fmt::arg("ct", tile({s.m, s.n}, c, acc)), fmt::arg("ab", aBuffer), fmt::arg("bb", bBuffer),
+      fmt::arg("bStart", bStart),
       fmt::arg("apad", isFloat(a) ? "0.0 : " + mlirName(a) : "0 : " + mlirName(a)),
       fmt::arg("bpad", isFloat(bt) ? "0.0 : " + mlirName(bt) : "0 : " + mlirName(bt)),
       fmt::arg("al", tile({s.m, s.k}, a, aLoad)), fmt::arg("bl", tile({s.k, s.n}, bt, bLoad)),
-      fmt::arg("au", tile({s.m, s.k}, a, aUse)), fmt::arg("bu", tile({s.k, s.n}, bt, bUse)), fmt::arg("row", row.name));
-  return function("matmul", argument("A", 2, a) + ", " + argument("B", 2, bt) + ", " + argument("C", 2, c), body, warps,
-                  shared, arch);
+      fmt::arg("au", tile({s.m, s.k}, a, aUse)), fmt::arg("bu", tile({s.k, s.n}, bt, bUse)),
+      fmt::arg("row", row.name));
+  return function("matmul", argument("A", 2, a) + ", " + argument("B", 2, bt) + ", " + argument("C", 2, c),
+                  body, warps, shared, arch);
 }
 
 /// The same product by scalar multiply-adds from shared memory.
@@ -204,7 +221,8 @@ inline std::string matmulFma(DType in, DType out, std::string_view arch, MatmulS
   const int bStart = s.m * s.k * int(byteSize(in));
   std::string aBuffer = fmt::format("!tgpu.buffer<[{}, {}], {}>", s.m, s.k, mlirName(in));
   std::string bBuffer = fmt::format("!tgpu.buffer<[{}, {}], {}>", s.k, s.n, mlirName(in));
-  std::string body = fmt::format(R"(  %z = tile.constant 0 : index
+  std::string body =
+      fmt::format(R"(  %z = tile.constant 0 : index
   %a = tgpu.global_load %A[%z, %z] axes [] lo[] hi[] pad {pad} : {v} -> {al}
   %b = tgpu.global_load %B[%z, %z] axes [] lo[] hi[] pad {pad} : {v} -> {bl}
   %ab = tgpu.buffer_alloc at 0 : {ab}
@@ -216,12 +234,12 @@ inline std::string matmulFma(DType in, DType out, std::string_view arch, MatmulS
   %c = tgpu.mma_fma %ab, %bb, %init : {ab}, {bb}, {cl}
   tgpu.global_store %c, %C[%z, %z] axes [] lo[] hi[] : {cl}, {cv}
 )",
-                                 fmt::arg("pad", pad(in)), fmt::arg("v", view(2, in)), fmt::arg("cv", view(2, out)),
-                                 fmt::arg("al", tile({s.m, s.k}, in, al)), fmt::arg("bl", tile({s.k, s.n}, in, bl)),
-                                 fmt::arg("cl", tile({s.m, s.n}, out, cl)), fmt::arg("ab", aBuffer),
-                                 fmt::arg("bb", bBuffer), fmt::arg("bStart", bStart),
-                                 fmt::arg("zero", isFloat(out) ? "0.0" : "0"));
-  return function("matmul_fma", argument("A", 2, in) + ", " + argument("B", 2, in) + ", " + argument("C", 2, out), body,
+                  fmt::arg("pad", pad(in)), fmt::arg("v", view(2, in)), fmt::arg("cv", view(2, out)),
+                  fmt::arg("al", tile({s.m, s.k}, in, al)), fmt::arg("bl", tile({s.k, s.n}, in, bl)),
+                  fmt::arg("cl", tile({s.m, s.n}, out, cl)), fmt::arg("ab", aBuffer), fmt::arg("bb", bBuffer),
+                  fmt::arg("bStart", bStart), fmt::arg("zero", isFloat(out) ? "0.0" : "0"));
+  return function("matmul_fma",
+                  argument("A", 2, in) + ", " + argument("B", 2, in) + ", " + argument("C", 2, out), body,
                   warps, bStart * 2, arch);
 }
 

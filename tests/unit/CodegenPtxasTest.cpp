@@ -29,24 +29,24 @@ bool assembles(const std::string &text, bool mayUseStack = true) {
   return true;
 }
 
-constexpr DType allTypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::e5m2,
-                              DType::i8,  DType::i16, DType::i32, DType::i64,  DType::u8,   DType::u16,
+constexpr DType allTypes[] = {DType::f64, DType::f32, DType::f16,     DType::bf16, DType::e4m3, DType::e5m2,
+                              DType::i8,  DType::i16, DType::i32,     DType::i64,  DType::u8,   DType::u16,
                               DType::u32, DType::u64, DType::boolean, DType::index};
 
 /// All functions of a type in one kernel, each result folded into the last value.
 std::string everything(DType t) {
   std::vector<std::string> unary, binary;
   if (isFloat(t)) {
-    unary = {"neg", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid",
-             "floor", "ceil", "round", "trunc"};
+    unary = {"neg", "abs",  "exp", "exp2",    "log",   "log2", "sqrt",  "rsqrt", "sin",
+             "cos", "tanh", "erf", "sigmoid", "floor", "ceil", "round", "trunc"};
     binary = {"add", "sub", "mul", "div", "rem", "max", "min", "maxnum", "minnum", "pow"};
   } else if (t == DType::boolean) {
     unary = {"bitnot"};
     binary = {"max", "min", "bitand", "bitor", "bitxor"};
   } else {
     unary = {"neg", "abs", "bitnot"};
-    binary = {"add", "sub", "mul", "div", "rem", "floordiv", "floormod", "max", "min", "maxnum", "minnum",
-              "bitand", "bitor", "bitxor", "shl", "shr"};
+    binary = {"add", "sub",    "mul",    "div",    "rem",   "floordiv", "floormod", "max",
+              "min", "maxnum", "minnum", "bitand", "bitor", "bitxor",   "shl",      "shr"};
   }
   std::string body, last = "%a";
   int n = 0;
@@ -91,7 +91,8 @@ TEST_CASE("every comparison and selection assembles", "[codegen][ptxas]") {
                 "  %pq = tile.binary bitand %p, %q : {out}\n  %c = tile.binary bitor %pq, %m5 : {out}";
       else
         body += "  %c = tile.binary bitor %m5, %m5 : {out}";
-      if (!assembles(elementwise("k", t, DType::boolean, body, target.arch, int(128 * 16 / byteSize(t))), false))
+      if (!assembles(elementwise("k", t, DType::boolean, body, target.arch, int(128 * 16 / byteSize(t))),
+                     false))
         return;
     }
 }
@@ -103,19 +104,21 @@ TEST_CASE("every conversion assembles on every target", "[codegen][ptxas]") {
       const std::int32_t shape[] = {256};
       const int order[] = {0};
       Layout l = Layout::blocked(shape, order, 2, 4);
-      std::string x = tile({256}, from, l), body = fmt::format(R"(  %z = tile.constant 0 : index
+      std::string x = tile({256}, from, l),
+                  body = fmt::format(R"(  %z = tile.constant 0 : index
   %x = tgpu.global_load %X[%z] axes [] lo[] hi[] pad {} : {} -> {}
 )",
-                                                               pad(from), view(1, from), x),
+                                     pad(from), view(1, from), x),
                   arguments = argument("X", 1, from);
       for (DType to : allTypes) {
         std::string y = tile({256}, to, l), suffix(name(to));
         arguments += ", " + argument("Y" + suffix, 1, to);
         if (to == from)
           continue;
-        body += fmt::format("  %y{0} = tile.cast %x : {1} -> {2}\n  tgpu.global_store %y{0}, %Y{0}[%z] axes [] lo[] hi[] : "
-                            "{2}, {3}\n",
-                            suffix, x, y, view(1, to));
+        body += fmt::format(
+            "  %y{0} = tile.cast %x : {1} -> {2}\n  tgpu.global_store %y{0}, %Y{0}[%z] axes [] lo[] hi[] : "
+            "{2}, {3}\n",
+            suffix, x, y, view(1, to));
       }
       if (!assembles(function("k", arguments, body, 4, 0, target.arch), false))
         return;
@@ -141,9 +144,10 @@ TEST_CASE("every reduction assembles on every type", "[codegen][ptxas]") {
         kinds = {"any", "all"};
       int row = 0;
       for (const std::string &kind : kinds)
-        body += fmt::format("  %r{0} = tgpu.reduce {0} %x, 1 : {1} -> {2}\n  %o{0} = tile.constant {3} : index\n"
-                            "  tgpu.global_store %r{0}, %Y[%z, %o{0}] axes [] lo[] hi[] : {2}, {4}\n",
-                            kind, x, y, row++, view(2, t));
+        body +=
+            fmt::format("  %r{0} = tgpu.reduce {0} %x, 1 : {1} -> {2}\n  %o{0} = tile.constant {3} : index\n"
+                        "  tgpu.global_store %r{0}, %Y[%z, %o{0}] axes [] lo[] hi[] : {2}, {4}\n",
+                        kind, x, y, row++, view(2, t));
       if (t != DType::boolean)
         body += fmt::format(R"(  %i = tile.iota 1 : {0}
   %v, %p = tgpu.reduce argmax %x at %i : {0}, 1 : {1} -> {2}, {3}
@@ -153,8 +157,9 @@ TEST_CASE("every reduction assembles on every type", "[codegen][ptxas]") {
 )",
                             index, x, y, yi, view(2, DType::index));
       body = "  %p0 = tile.constant 1 : index\n" + body;
-      if (!assembles(function("k", argument("X", 2, t) + ", " + argument("Y", 2, t) + ", " + argument("P", 2, DType::index),
-                              body, 4, 0, target.arch)))
+      if (!assembles(function(
+              "k", argument("X", 2, t) + ", " + argument("Y", 2, t) + ", " + argument("P", 2, DType::index),
+              body, 4, 0, target.arch)))
         return;
     }
 }

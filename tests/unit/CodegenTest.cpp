@@ -55,7 +55,8 @@ TEST_CASE("loads are as wide as the facts prove", "[codegen]") {
   std::string wide = mustEmit(elementwise("k", DType::f32, DType::f32, add, "sm_90a")).artifact.ptx;
   CHECK(count(wide, "ld.global.v4.b32") == 2);
   CHECK(count(wide, "st.global.v4.b32") == 1);
-  std::string narrow = mustEmit(elementwise("k", DType::f32, DType::f32, add, "sm_90a", 512, false)).artifact.ptx;
+  std::string narrow =
+      mustEmit(elementwise("k", DType::f32, DType::f32, add, "sm_90a", 512, false)).artifact.ptx;
   CHECK(count(narrow, "ld.global.b32") == 8);
   CHECK_FALSE(has(narrow, ".v4."));
   std::string half = mustEmit(elementwise("k", DType::f16, DType::f16, add, "sm_90a", 1024)).artifact.ptx;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file The math functions that kernels compute, run on the host against long double, over ranges and at edges. The
-/// hardware approximations are modelled by exact values moved by their documented worst error, up and down.
+/// \file The math functions that kernels compute, run on the host against long double, over ranges and at
+/// edges. The hardware approximations are modelled by exact values moved by their documented worst error, up
+/// and down.
 #include "codegen/MathAlgorithms.h"
 
 #include <bit>
@@ -83,7 +84,8 @@ struct HostMath {
   template <class Then, class Else> auto branch(bool c, Then &&yes, Else &&no) { return c ? yes() : no(); }
 };
 
-/// |got - exact| in units of the last place of T at `exact`; infinite if only one is NaN or they overflow apart.
+/// |got - exact| in units of the last place of T at `exact`; infinite if only one is NaN or they overflow
+/// apart.
 template <class T> double ulps(T got, long double exact) {
   T rounded = T(exact);
   if (std::isnan(rounded) || std::isnan(got))
@@ -93,7 +95,8 @@ template <class T> double ulps(T got, long double exact) {
   int exponent;
   std::frexp(exact == 0 ? std::numeric_limits<T>::min() : T(exact), &exponent);
   exponent = std::max(exponent, std::numeric_limits<T>::min_exponent);
-  return double(std::fabs((long double)(got)-exact) / std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits));
+  return double(std::fabs((long double)(got)-exact) /
+                std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits));
 }
 
 /// Values of all sizes and signs: random bit patterns, and uniform ones in [-span, span].
@@ -106,7 +109,8 @@ template <class T> std::vector<T> samples(double span, int n) {
     r.push_back(T((double(random() >> 11) * 0x1p-52 - 1) * span));
   }
   for (T v : {T(0), T(1), T(2), T(0.5), std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(),
-              std::numeric_limits<T>::max(), std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()}) {
+              std::numeric_limits<T>::max(), std::numeric_limits<T>::infinity(),
+              std::numeric_limits<T>::quiet_NaN()}) {
     r.push_back(v);
     r.push_back(-v);
     r.push_back(std::nextafter(v, T(0)));
@@ -131,48 +135,67 @@ template <class T, class F, class G> double worst(const char *name, double span,
   return worst;
 }
 
-long double sigmoidl(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+long double sigmoidl(long double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
 
 constexpr int many = 300000;
 
 TEST_CASE("f32 functions stay in their bounds", "[math]") {
   using B = HostMath;
-  CHECK(worst<float>("exp32", 110, many, [](B &b, float x) { return math::exp32(b, x); },
-                     [](long double x) { return std::exp(x); }) <= 5);
-  CHECK(worst<float>("log32", 4, many, [](B &b, float x) { return math::log32(b, x); },
-                     [](long double x) { return std::log(x); }) <= 2);
-  CHECK(worst<float>("log2_32", 4, many, [](B &b, float x) { return math::log2_32(b, x); },
-                     [](long double x) { return std::log2(x); }) <= 2);
-  CHECK(worst<float>("sin32", 40000, many, [](B &b, float x) { return math::sineOf32(b, x, false); },
-                     [](long double x) { return std::sin(x); }) <= 2);
-  CHECK(worst<float>("cos32", 40000, many, [](B &b, float x) { return math::sineOf32(b, x, true); },
-                     [](long double x) { return std::cos(x); }) <= 2);
-  CHECK(worst<float>("tanh32", 11, many, [](B &b, float x) { return math::tanh32(b, x); },
-                     [](long double x) { return std::tanh(x); }) <= 3);
-  CHECK(worst<float>("erf32", 5, many, [](B &b, float x) { return math::erf32(b, x); },
-                     [](long double x) { return std::erf(x); }) <= 3);
-  CHECK(worst<float>("sigmoid32", 110, many, [](B &b, float x) { return math::sigmoid32(b, x); }, sigmoidl) <= 7);
+  CHECK(worst<float>(
+            "exp32", 110, many, [](B &b, float x) { return math::exp32(b, x); },
+            [](long double x) { return std::exp(x); }) <= 5);
+  CHECK(worst<float>(
+            "log32", 4, many, [](B &b, float x) { return math::log32(b, x); },
+            [](long double x) { return std::log(x); }) <= 2);
+  CHECK(worst<float>(
+            "log2_32", 4, many, [](B &b, float x) { return math::log2_32(b, x); },
+            [](long double x) { return std::log2(x); }) <= 2);
+  CHECK(worst<float>(
+            "sin32", 40000, many, [](B &b, float x) { return math::sineOf32(b, x, false); },
+            [](long double x) { return std::sin(x); }) <= 2);
+  CHECK(worst<float>(
+            "cos32", 40000, many, [](B &b, float x) { return math::sineOf32(b, x, true); },
+            [](long double x) { return std::cos(x); }) <= 2);
+  CHECK(worst<float>(
+            "tanh32", 11, many, [](B &b, float x) { return math::tanh32(b, x); },
+            [](long double x) { return std::tanh(x); }) <= 3);
+  CHECK(worst<float>(
+            "erf32", 5, many, [](B &b, float x) { return math::erf32(b, x); },
+            [](long double x) { return std::erf(x); }) <= 3);
+  CHECK(worst<float>(
+            "sigmoid32", 110, many, [](B &b, float x) { return math::sigmoid32(b, x); }, sigmoidl) <= 7);
 }
 
 TEST_CASE("f64 functions stay in their bounds", "[math]") {
   using B = HostMath;
-  CHECK(worst<double>("exp64", 750, many, [](B &b, double x) { return math::exp64(b, x); },
-                      [](long double x) { return std::exp(x); }) <= 2);
-  CHECK(worst<double>("exp2_64", 1100, many, [](B &b, double x) { return math::exp2_64(b, x); },
-                      [](long double x) { return std::exp2(x); }) <= 2);
-  CHECK(worst<double>("log64", 4, many, [](B &b, double x) { return math::log64(b, x); },
-                      [](long double x) { return std::log(x); }) <= 2);
-  CHECK(worst<double>("log2_64", 4, many, [](B &b, double x) { return math::log2_64(b, x); },
-                      [](long double x) { return std::log2(x); }) <= 1);
-  CHECK(worst<double>("sin64", 1e6, many, [](B &b, double x) { return math::sineOf64(b, x, false); },
-                      [](long double x) { return std::sin(x); }) <= 3);
-  CHECK(worst<double>("cos64", 1e6, many, [](B &b, double x) { return math::sineOf64(b, x, true); },
-                      [](long double x) { return std::cos(x); }) <= 3);
-  CHECK(worst<double>("tanh64", 20, many, [](B &b, double x) { return math::tanh64(b, x); },
-                      [](long double x) { return std::tanh(x); }) <= 4);
-  CHECK(worst<double>("erf64", 6, many, [](B &b, double x) { return math::erf64(b, x); },
-                      [](long double x) { return std::erf(x); }) <= 4);
-  CHECK(worst<double>("sigmoid64", 750, many, [](B &b, double x) { return math::sigmoid64(b, x); }, sigmoidl) <= 4);
+  CHECK(worst<double>(
+            "exp64", 750, many, [](B &b, double x) { return math::exp64(b, x); },
+            [](long double x) { return std::exp(x); }) <= 2);
+  CHECK(worst<double>(
+            "exp2_64", 1100, many, [](B &b, double x) { return math::exp2_64(b, x); },
+            [](long double x) { return std::exp2(x); }) <= 2);
+  CHECK(worst<double>(
+            "log64", 4, many, [](B &b, double x) { return math::log64(b, x); },
+            [](long double x) { return std::log(x); }) <= 2);
+  CHECK(worst<double>(
+            "log2_64", 4, many, [](B &b, double x) { return math::log2_64(b, x); },
+            [](long double x) { return std::log2(x); }) <= 1);
+  CHECK(worst<double>(
+            "sin64", 1e6, many, [](B &b, double x) { return math::sineOf64(b, x, false); },
+            [](long double x) { return std::sin(x); }) <= 3);
+  CHECK(worst<double>(
+            "cos64", 1e6, many, [](B &b, double x) { return math::sineOf64(b, x, true); },
+            [](long double x) { return std::cos(x); }) <= 3);
+  CHECK(worst<double>(
+            "tanh64", 20, many, [](B &b, double x) { return math::tanh64(b, x); },
+            [](long double x) { return std::tanh(x); }) <= 4);
+  CHECK(worst<double>(
+            "erf64", 6, many, [](B &b, double x) { return math::erf64(b, x); },
+            [](long double x) { return std::erf(x); }) <= 4);
+  CHECK(worst<double>(
+            "sigmoid64", 750, many, [](B &b, double x) { return math::sigmoid64(b, x); }, sigmoidl) <= 4);
 }
 
 template <class T, class F> double worstPower(F &&f, double limit) {
@@ -181,7 +204,8 @@ template <class T, class F> double worstPower(F &&f, double limit) {
   double worst = 0;
   auto unit = [&] { return double(random() >> 11) * 0x1p-53; };
   for (int k = 0; k < many; ++k) {
-    T x = T(std::exp2((unit() - 0.5) * 20)), y = T((unit() - 0.5) * 2 * limit / std::max(1.0, std::fabs(std::log2(double(x)))));
+    T x = T(std::exp2((unit() - 0.5) * 20)),
+      y = T((unit() - 0.5) * 2 * limit / std::max(1.0, std::fabs(std::log2(double(x)))));
     if (k % 3 == 0)
       x = T(1 + (unit() - 0.5) * 0.01);
     if (k % 5 == 0)
@@ -201,13 +225,13 @@ TEST_CASE("pow stays in its bounds and has C's values at the edges", "[math]") {
   CHECK(e32 <= 1);
   CHECK(e64 <= 4);
   HostMath b;
-  const double edges[] = {0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
+  const double edges[] = {0.0, -0.0, 1.0,   -1.0,   2.0,      -2.0,      3.0, -3.0,
+                          0.5, -0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
   for (double x : edges)
     for (double y : edges) {
       CAPTURE(x, y);
       double got = pow64(b, x, y), want = std::pow(x, y);
-      bool same = std::isnan(want) ? std::isnan(got)
-                                   : got == want && std::signbit(got) == std::signbit(want);
+      bool same = std::isnan(want) ? std::isnan(got) : got == want && std::signbit(got) == std::signbit(want);
       CHECK((same || ulps<double>(got, want) <= 4));
       float x32 = float(x), y32 = float(y), got32 = pow32(b, x32, y32), want32 = std::pow(x32, y32);
       CHECK((std::isnan(want32) ? std::isnan(got32) : ulps<float>(got32, want32) <= 1));
