@@ -329,13 +329,13 @@ void Trace::reopenBranch(std::uint32_t branch) {
 }
 
 /// Reads a condition: a scalar truth value.
-static Value conditionOperand(Trace &t, const TileAt &c, const char *op) {
+static Value conditionOperand(Trace &t, const TileAt &c, const char *op, Position loc) {
   Type i1 = IntegerType::get(t.context(), 1);
   if (c.isLiteral)
-    return t.constant(i1, {}, c.number, op, c.loc);
-  Value v = t.read(c.cell, op, c.loc);
+    return t.constant(i1, {}, c.number, op, loc);
+  Value v = t.read(c.cell, op, loc);
   if (v.getType() != i1)
-    t.fail(c.loc, op, "the condition is " + tileText(v) + ", not a scalar of dtype bool", "condition_scalar",
+    t.fail(loc, op, "the condition is " + tileText(v) + ", not a scalar of dtype bool", "condition_scalar",
            "reduce it with any or all and reshape, or choose lane by lane with select");
   return v;
 }
@@ -344,7 +344,7 @@ WhenTrace::WhenTrace(const TileAt &cond, const void *lambda, std::size_t bytes) 
   Trace &t = Trace::get(cond.loc, "when");
   trace = t.id;
   t.checkCapture(lambda, bytes, "when", cond.loc);
-  Value c = conditionOperand(t, cond, "when");
+  Value c = conditionOperand(t, cond, "when", cond.loc);
   index = t.openBranch(c, cond.loc);
   depth = t.frames.size();
 }
@@ -363,7 +363,7 @@ void WhenTrace::endThen() {
   eventsAfterThen = t.events;
 }
 
-void WhenTrace::beginElse(const void *lambda, std::size_t bytes, Position loc) {
+void WhenTrace::beginElse(const void *lambda, std::size_t bytes, std::source_location loc) {
   Trace &t = Trace::get(loc, "otherwise");
   t.checkCapture(lambda, bytes, "otherwise", loc); // first: making the copy counts as an operation
   if (t.id != trace || t.events != eventsAfterThen)
@@ -383,7 +383,7 @@ void WhenTrace::endElse() {
 // loopWhile
 //===--------------------------------------------------------------------===//
 
-WhileTrace::WhileTrace(Position loc) {
+WhileTrace::WhileTrace(std::source_location loc) {
   Trace &t = Trace::get(loc, "loopWhile");
   where = t.resolve(loc);
 }
@@ -403,7 +403,7 @@ void WhileTrace::beginBody(const Tile &cond) {
   if (t.frames.size() != depth)
     t.fail(where, "loopWhile", "a loop or branch inside is still open", "range_once",
            "end what was begun inside");
-  t.frames.back().condition = conditionOperand(t, TileAt(cond, where), "loopWhile");
+  t.frames.back().condition = conditionOperand(t, TileAt(cond), "loopWhile", where);
   t.push(Frame::Kind::whileBody, where);
 }
 

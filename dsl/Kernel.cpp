@@ -12,7 +12,7 @@ void BodyArgs::registerVariant(const void *variant, int firstParam) {
   state.variants.emplace(variant, firstParam);
 }
 
-BodyArgs &BodyArgs::ofVariant(const void *variant, int &firstParam, Position loc) {
+BodyArgs &BodyArgs::ofVariant(const void *variant, int &firstParam, std::source_location loc) {
   Trace &t = Trace::get(loc, "apply");
   auto it = t.body->state.variants.find(variant);
   if (it == t.body->state.variants.end())
@@ -23,7 +23,7 @@ BodyArgs &BodyArgs::ofVariant(const void *variant, int &firstParam, Position loc
   return *t.body;
 }
 
-void failNumber(DType dtype, const Literal &value, Position loc) {
+void failNumber(DType dtype, const Literal &value, std::source_location loc) {
   const std::string text =
       value.kind == Literal::Kind::unsignedInt ? std::to_string(value.u) : std::to_string(value.i);
   throw UserError(
@@ -35,7 +35,7 @@ void failNumber(DType dtype, const Literal &value, Position loc) {
        "give a number that fits, or widen the parameter"});
 }
 
-void checkBufferRank(int got, int wanted, Position loc) {
+void checkBufferRank(int got, int wanted, std::source_location loc) {
   if (got != wanted)
     throw UserError(
         {SourceLoc(loc),

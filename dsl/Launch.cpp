@@ -191,7 +191,7 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   return last.compiled = compiled;
 }
 
-void refuseInsideTrace(const detail::KernelDesc &kernel, std::source_location where) {
+void refuseInsideTrace(const detail::KernelDesc &kernel, CodePosition where) {
   if (detail::tracing())
     throw UserError({where, kernel.name, "launch", fmt::format("kernel '{}' is launched inside a kernel body", kernel.name),
                      "launch_in_trace", "call it as a C++ function on tiles, or launch it from host code"});
@@ -303,7 +303,7 @@ private:
 };
 
 std::shared_ptr<PreparedState> prepare(const KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides,
-                                       std::source_location where) {
+                                       CodePosition where) {
   refuseInsideTrace(kernel, where);
   return std::make_shared<PreparedState>(kernel, args, overrides);
 }
@@ -311,7 +311,7 @@ std::shared_ptr<PreparedState> prepare(const KernelDesc &kernel, std::span<const
 void runPrepared(PreparedState &state, const Stream &stream, std::source_location where) { state.run(stream, where); }
 
 std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args, const Config *overrides, std::string_view stage,
-                 std::string_view arch, std::source_location where) {
+                 std::string_view arch, CodePosition where) {
   refuseInsideTrace(kernel, where);
   std::optional<Stage> parsed = parseStage(stage);
   if (!parsed)

@@ -272,7 +272,7 @@ static void checkShape(Trace &t, Position loc, const char *op, std::span<const i
              "every length of a tile is at least 1");
 }
 
-Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value, Position loc) {
+Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value, std::source_location loc) {
   const char *op = shape.empty() ? "scalar" : "full";
   Trace &t = Trace::get(loc, op);
   checkShape(t, loc, op, shape);
@@ -332,7 +332,7 @@ Tile permuteTo(const TileAt &x, std::span<const int> order) {
   return Tile(t.define(tileir::PermuteOp::create(t.builder(), t.at(x.loc), type, in, perm), x.loc));
 }
 
-Tile iotaOf(std::span<const int> shape, Position loc) {
+Tile iotaOf(std::span<const int> shape, std::source_location loc) {
   Trace &t = Trace::get(loc, "iota");
   checkShape(t, loc, "iota", shape);
   int axis = 0, longer = 0;

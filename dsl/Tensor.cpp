@@ -9,7 +9,7 @@ namespace sectile::detail {
 
 using tileir::Violation;
 
-TracedTensor::TracedTensor(const TracedTensor &other, Position loc)
+TracedTensor::TracedTensor(const TracedTensor &other, std::source_location loc)
     : ref(other.ref.trace ? copyCell(other.ref, nullptr, loc) : CellRef()), param(other.param) {}
 
 TracedTensor &TracedTensor::operator=(TracedTensor value) {
@@ -22,7 +22,7 @@ TracedTensor &TracedTensor::operator=(TracedTensor value) {
   }
   if (ref.trace)
     dropCell(ref, this);
-  ref = value.ref.trace ? copyCell(value.ref, nullptr, Position()) : CellRef();
+  ref = value.ref.trace ? copyCell(value.ref, nullptr, std::source_location()) : CellRef();
   param = value.param;
   return *this;
 }
@@ -58,7 +58,7 @@ static llvm::SmallVector<Value> offsetsOf(Trace &t, std::span<const TileAt> offs
   return values;
 }
 
-Tile TracedTensor::dim(int axis, Position loc) const {
+Tile TracedTensor::dim(int axis, std::source_location loc) const {
   Trace &t = Trace::get(loc, "dim");
   Value x = tensorOperand(t, ref, "dim", loc);
   Violation v;
@@ -67,7 +67,7 @@ Tile TracedTensor::dim(int axis, Position loc) const {
   return Tile(t.define(tileir::DimOp::create(t.builder(), t.at(loc), x, axis), loc));
 }
 
-Tile TracedTensor::load(std::span<const TileAt> offsets, std::span<const int> shape, Position loc) const {
+Tile TracedTensor::load(std::span<const TileAt> offsets, std::span<const int> shape, std::source_location loc) const {
   Trace &t = Trace::get(loc, "load");
   Value x = tensorOperand(t, ref, "load", loc);
   llvm::SmallVector<int64_t> lengths(shape.begin(), shape.end());
@@ -79,7 +79,7 @@ Tile TracedTensor::load(std::span<const TileAt> offsets, std::span<const int> sh
   return Tile(t.define(tileir::LoadOp::create(t.builder(), t.at(loc), type, x, at), loc));
 }
 
-void TracedTensor::store(std::span<const TileAt> offsets, const TileAt &value, Position loc) const {
+void TracedTensor::store(std::span<const TileAt> offsets, const TileAt &value, std::source_location loc) const {
   Trace &t = Trace::get(loc, "store");
   Value x = tensorOperand(t, ref, "store", loc);
   auto type = llvm::cast<tileir::TensorType>(x.getType());
@@ -99,7 +99,7 @@ void TracedTensor::store(std::span<const TileAt> offsets, const TileAt &value, P
   tileir::StoreOp::create(t.builder(), t.at(loc), v, x, at);
 }
 
-Tile TracedTensor::at(std::span<const TileAt> indices, Position loc) const {
+Tile TracedTensor::at(std::span<const TileAt> indices, std::source_location loc) const {
   Trace &t = Trace::get(loc, "at");
   Value x = tensorOperand(t, ref, "at", loc);
   llvm::SmallVector<Value> values;
@@ -128,7 +128,7 @@ Tile TracedTensor::at(std::span<const TileAt> indices, Position loc) const {
   return Tile(t.define(tileir::GatherOp::create(t.builder(), t.at(loc), type, x, values), loc));
 }
 
-CellRef TracedTensor::slice(int axis, const TileAt &lo, const TileAt &hi, Position loc) const {
+CellRef TracedTensor::slice(int axis, const TileAt &lo, const TileAt &hi, std::source_location loc) const {
   Trace &t = Trace::get(loc, "slice");
   Value x = tensorOperand(t, ref, "slice", loc);
   Violation v;
@@ -138,7 +138,7 @@ CellRef TracedTensor::slice(int axis, const TileAt &lo, const TileAt &hi, Positi
   return t.define(tileir::SliceOp::create(t.builder(), t.at(loc), x, axis, from, to), loc);
 }
 
-void TracedTensor::grid(std::span<const int> sizes, std::span<CellRef> offsets, Position loc) const {
+void TracedTensor::grid(std::span<const int> sizes, std::span<CellRef> offsets, std::source_location loc) const {
   Trace &t = Trace::get(loc, "grid");
   Value x = tensorOperand(t, ref, "grid", loc);
   if (t.hasGrid)

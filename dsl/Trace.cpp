@@ -428,9 +428,9 @@ Value Trace::binary(tileir::BinaryFn fn, Value a, Value b, Position loc) {
 // What the public headers call
 //===--------------------------------------------------------------------===//
 
-CellRef newCell(Position loc) { return Trace::get(loc, "Tile").newCell(loc); }
+CellRef newCell(std::source_location loc) { return Trace::get(loc, "Tile").newCell(loc); }
 
-CellRef copyCell(CellRef from, const void *object, Position loc) {
+CellRef copyCell(CellRef from, const void *object, std::source_location loc) {
   return Trace::get(loc, "copy").copy(from, object, loc);
 }
 

@@ -36,7 +36,7 @@ mlir::OwningOpRef<mlir::ModuleOp> trace(mlir::MLIRContext &context, const Kernel
 /// Whether this thread is tracing a kernel.
 bool tracing();
 
-using Position = std::source_location;
+using Position = CodePosition;
 
 /// What one frame knows of a cell.
 struct CellState {

@@ -3,6 +3,7 @@
 /// tracing.
 #pragma once
 
+#include <sectile/Error.h>
 #include <sectile/Tile.h>
 
 #include <cstddef>
@@ -84,7 +85,7 @@ public:
   void end();
 
 private:
-  std::source_location where;
+  CodePosition where;
   std::size_t depth = 0;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sectile/Config.h>
+#include <sectile/Error.h>
 #include <sectile/Ops.h>
 #include <sectile/Stream.h>
 #include <sectile/detail/Params.h>
@@ -23,7 +24,7 @@ struct KernelDesc {
   const char *name;
   void (*body)(BodyArgs &);          ///< runs the user's lambda on traced arguments
   std::span<const ParamDesc> params; ///< in order, those of variants appended; a Config is no parameter
-  std::source_location where;        ///< of the call of kernel()
+  CodePosition where;                ///< of the call of kernel()
   const void *id;                    ///< one address per kernel type
 };
 
@@ -31,12 +32,12 @@ SECTILE_API void launch(const KernelDesc &kernel, const Stream &stream, std::spa
                         const Config *overrides, std::source_location where);
 class PreparedState;
 SECTILE_API std::shared_ptr<PreparedState> prepare(const KernelDesc &kernel, std::span<const KernelArg> args,
-                                                   const Config *overrides, std::source_location where);
+                                                   const Config *overrides, CodePosition where);
 SECTILE_API void runPrepared(PreparedState &call, const Stream &stream, std::source_location where);
 
 SECTILE_API std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args,
                              const Config *overrides, std::string_view stage, std::string_view arch,
-                             std::source_location where);
+                             CodePosition where);
 
 /// The stream of a launch with the launch's position.
 struct StreamAt {
@@ -67,7 +68,7 @@ template <class F, class List, auto... Variants> class KernelOf;
 
 template <class F, class... P, auto... Variants> class KernelOf<F, detail::TypeList<P...>, Variants...> {
 public:
-  constexpr KernelOf(const char *name, std::source_location where) : name(name), where(where) {}
+  constexpr KernelOf(const char *name, CodePosition where) : name(name), where(where) {}
 
   /// Launches on a stream: one argument per parameter, checked while compiling.
   void operator()(detail::StreamAt stream, detail::ArgAt<P>... args) const {
@@ -121,7 +122,7 @@ private:
   static constexpr std::array<detail::ParamDesc, sizeof...(P)> params{detail::Param<P>::desc...};
   static constexpr char tag = 0;
   const char *name;
-  std::source_location where;
+  CodePosition where;
 };
 
 /// Makes a kernel of a captureless lambda, whose parameters are, in any order, `Tensor<T, R>` (const T:

@@ -12,6 +12,19 @@
 
 namespace sectile {
 
+/// A std::source_location by value. The standard type points at data of the object file that made it, which g++ 12 loses
+/// when an inline variable that stores one is defined in several files; this one can be stored anywhere.
+struct CodePosition {
+  const char *file = "";
+  std::uint32_t lineNumber = 0, columnNumber = 0;
+  constexpr CodePosition() = default;
+  constexpr CodePosition(const std::source_location &l)
+      : file(l.file_name()), lineNumber(l.line()), columnNumber(l.column()) {}
+  constexpr const char *file_name() const { return file; }
+  constexpr std::uint32_t line() const { return lineNumber; }
+  constexpr std::uint32_t column() const { return columnNumber; }
+};
+
 /// A position in the user's source. An empty file means that none is known.
 struct SourceLoc {
   std::string file;
@@ -20,6 +33,7 @@ struct SourceLoc {
   SourceLoc(std::string file, std::uint32_t line, std::uint32_t column)
       : file(std::move(file)), line(line), column(column) {}
   SourceLoc(const std::source_location &l) : file(l.file_name()), line(l.line()), column(l.column()) {}
+  SourceLoc(const CodePosition &l) : file(l.file_name()), line(l.line()), column(l.column()) {}
 };
 
 /// What a UserError says, part by part. `message` holds both offending values; `rule` is the label of the broken

@@ -193,9 +193,9 @@ template <class P> struct ArgAt {
       : arg(Param<P>::pack(std::forward<A>(a), l)), loc(l) {}
 };
 
-inline std::source_location firstPosition(std::source_location where) { return where; }
+inline CodePosition firstPosition(CodePosition where) { return where; }
 template <class... L>
-std::source_location firstPosition(std::source_location, std::source_location first, L...) {
+CodePosition firstPosition(CodePosition, std::source_location first, L...) {
   return first;
 }
 
