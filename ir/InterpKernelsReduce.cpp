@@ -225,9 +225,12 @@ template <class T, bool greatest> struct Position {
 
 template <class Op> ReduceKernel fold(DType type, Isa isa) {
   return detail::visitDType(type, [&]<class T>(std::type_identity<T>) -> ReduceKernel {
-    constexpr bool onlyFloats = std::same_as<Op, MaxNum> || std::same_as<Op, MinNum>;
-    if constexpr (std::same_as<T, bool> || (onlyFloats && !detail::FloatElement<T>))
+    if constexpr (std::same_as<T, bool>)
       return nullptr;
+    else if constexpr (std::same_as<Op, MaxNum> && !detail::FloatElement<T>) // integers have no NaN
+      return pick<Fold<Max, T>, ReduceKernel>(isa);
+    else if constexpr (std::same_as<Op, MinNum> && !detail::FloatElement<T>)
+      return pick<Fold<Min, T>, ReduceKernel>(isa);
     else
       return pick<Fold<Op, T>, ReduceKernel>(isa);
   });

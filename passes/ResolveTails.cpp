@@ -280,7 +280,7 @@ private:
     Exist e = of(x);
     Attribute value;
     auto load = x.getDefiningOp<tgpu::GlobalLoadOp>();
-    if (load && x.hasOneUse() && matchPattern(op.getValue(), m_Constant(&value))) {
+    if (load && exists.count(x) && x.hasOneUse() && matchPattern(op.getValue(), m_Constant(&value))) {
       load.setPadAttr(cast<TypedAttr>(value));
       op.getResult().replaceAllUsesWith(x);
       exists.erase(x); // every lane exists now
