@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns CTest's results into one closing line, `N passed, N failed[, N skipped]`.
 
-One CTest entry may be a whole test program. Where its output ends in a summary of its own (Catch2, lit, unittest), the
-cases of that summary are counted; otherwise the entry counts as one. An entry that CTest listed but never reported
+One CTest entry may be a whole test program. Where its output ends in a summary of its own (Catch2, lit, unittest, or
+such a line), the cases of that summary are counted; otherwise the entry counts as one. An entry that CTest listed but never reported
 (time ran out, CTest died) or that could not start counts as failed. A test says that it cannot run here either by
 CTest's SKIP_RETURN_CODE or by a line `SKIPPED: reason`; each such line moves one case from passed to skipped.
 
@@ -84,9 +84,16 @@ def count_unittest(output):
     return Count(passed=int(ran[-1]) - failed - skipped, failed=failed, skipped=skipped)
 
 
+def count_plain(output):
+    """Our own programs end with the same closing line as this script, `12 passed, 1 failed, 2 skipped`."""
+    lines = output.strip().splitlines()
+    whole = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1].strip()) if lines else None
+    return Count(*(int(number or 0) for number in whole.groups())) if whole else None
+
+
 def count_output(output):
     """The cases that a test program's own summary reports, or None where it has none."""
-    return count_lit(output) or count_catch(output) or count_unittest(output)
+    return count_lit(output) or count_catch(output) or count_unittest(output) or count_plain(output)
 
 
 def count_case(case):

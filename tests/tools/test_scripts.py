@@ -215,6 +215,13 @@ class Counting(Folder):
         text = "Ran 7 tests in 0.100s\n\nFAILED (failures=1, errors=2)\n"
         self.assertEqual(self.count([case("py", "fail", text)], ctest_status=8), (1, "4 passed, 3 failed"))
 
+    def test_plain_line(self):
+        text = "failed: add f32: got 1\n7 passed, 1 failed\n"
+        self.assertEqual(self.count([case("n", "fail", text)], ctest_status=8), (1, "7 passed, 1 failed"))
+        self.assertEqual(self.count([case("n", "run", "40 passed, 0 failed, 2 skipped\n")]), (0, "40 passed, 0 failed, 2 skipped"))
+        self.assertEqual(self.count([case("n", "run", "40 passed, 0 failed\nthen more\n")]), (0, "1 passed, 0 failed"))
+        self.assertNotEqual(self.count([case("n", "run", text)])[0], 0, "failures with exit status 0 are not believed")
+
 
 if __name__ == "__main__":
     unittest.main()
