@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file The one table of what results may differ by; whatever is not in it is exact, bit for bit, NaN as
+/// NaN.
+///
+/// Functions of one or two numbers: |got - ref| <= c units in the last place of the type they compute in (f64
+/// for f64, f32 for all others) at ref, and half a unit of the result's type more where that is narrower.
+/// Sums and products of many: |got - ref| <= c * n * u * sum|terms| (the product: |ref| in place of the sum),
+/// n the number of terms and u half a unit in the last place at 1 of the type that accumulates.
+#pragma once
+
+#include <string_view>
+
+namespace sectile::numerics {
+
+struct Bound {
+  std::string_view op;
+  double f32, f64; ///< c
+};
+
+inline constexpr Bound bounds[] = {
+    {"exp", 5, 2}, {"exp2", 3, 2},       {"log", 2, 2},         {"log2", 2, 1}, {"rsqrt", 3, 2},
+    {"sin", 2, 3}, {"cos", 2, 3},        {"tanh", 3, 4},        {"erf", 3, 4},  {"sigmoid", 7, 4},
+    {"pow", 1, 4}, {"reduce sum", 1, 1}, {"reduce prod", 2, 2}, {"mma", 2, 2}, // tensor cores drop bits where
+                                                                               // a CPU rounds
+};
+
+/// Null: exact.
+constexpr const Bound *boundOf(std::string_view op) {
+  for (const Bound &b : bounds)
+    if (b.op == op)
+      return &b;
+  return nullptr;
+}
+
+/// tf32 operands keep 10 fraction bits, rounded or cut: relative to each product.
+inline constexpr double tf32Product = 0x1p-9;
+/// On sm_89 and sm_90 the tensor cores align the e4m3 and e5m2 products of one instruction to the largest
+/// term and keep 13 bits below it: relative to sum|terms| of a result. Holds for GPUs only.
+inline constexpr double fp8TensorCore = 0x1p-12;
+
+} // namespace sectile::numerics
