@@ -251,8 +251,12 @@ TEST_CASE("GPU: a captured graph keeps what it points at, and capture forbids no
           auto m = kernel(d, ptx(d.arch()), "captured");
           launch(*m, arguments(b, 0, 1), s);
           s.synchronize();
+          // Graphs are made and launched in the caller's current context, and Sectile leaves none current.
+          CuContext context = nullptr;
+          int bad = driver<int(CuContext *, CuDevice)>("cuDevicePrimaryCtxRetain")(&context, 0);
+          bad |= driver<int(CuContext)>("cuCtxSetCurrent")(context);
           void *graph = nullptr, *exec = nullptr;
-          int bad = driver<int(CUstream_st *, int)>("cuStreamBeginCapture_v2")(s.native(), 0);
+          bad |= driver<int(CUstream_st *, int)>("cuStreamBeginCapture_v2")(s.native(), 0);
           launch(*m, arguments(b, 0, 2), s);
           PreparedLaunch(m, arguments(b, 0, 5))(s);
           bad |= driver<int(CUstream_st *, void **)>("cuStreamEndCapture")(s.native(), &graph);
