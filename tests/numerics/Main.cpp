@@ -4,6 +4,7 @@
 #include "tests/numerics/Cases.h"
 #include "tests/numerics/Engine.h"
 #include "tests/numerics/Reference.h"
+#include "tests/numerics/SelfTest.h"
 #include "tests/numerics/Workers.h"
 
 #include <algorithm>
@@ -23,10 +24,10 @@ using namespace sectile::numerics;
 namespace {
 
 struct Options {
-  enum Mode { interp, assemble, gpu, list, text } mode = interp;
+  enum Mode { interp, assemble, gpu, list, text, self } mode = interp;
   std::string arch, only;
   std::uint64_t seed = 1, random = 0;
-  int jobs = 0, part = 0, parts = 1;
+  int jobs = 0, workers = 4, part = 0, parts = 1;
   bool brief = false;
 };
 
@@ -36,6 +37,7 @@ Modes:
   --assemble        every case lowered and assembled; a part of them for every target
   --gpu             every case on GPU 0, against the host reference and the interpreter
   --list            names of the cases
+  --self-test       checks the checker: rounding, workers
   --text            module text of the cases that --only picks
 Options:
   --random N        N random kernels instead of the table. --interp: before and after sectile-resolve-tails, and
@@ -45,6 +47,7 @@ Options:
   --arch ARCH       target of --assemble and of the PTX of random kernels (sm_90a)
   --brief           the first case of every op and dtype, and a ninth of the others
   --part I/N        every N-th case, from the I-th (counted from 0)
+  --workers N       processes that use the GPU at a time (4)
   --jobs N          processes or threads (one per processor)
 )";
 
@@ -88,6 +91,8 @@ Options parse(int argc, char **argv) {
       o.mode = Options::list;
     else if (flag == "--text")
       o.mode = Options::text;
+    else if (flag == "--self-test")
+      o.mode = Options::self;
     else if (flag == "--brief")
       o.brief = true;
     else if (flag == "--arch")
@@ -100,6 +105,8 @@ Options parse(int argc, char **argv) {
       o.random = number();
     else if (flag == "--jobs")
       o.jobs = int(number());
+    else if (flag == "--workers")
+      o.workers = std::max(1, int(number()));
     else if (flag == "--part") {
       if (std::sscanf(get().c_str(), "%d/%d", &o.part, &o.parts) != 2 || o.parts < 1 || o.part < 0 ||
           o.part >= o.parts)
@@ -166,6 +173,8 @@ Prepared prepare(const Options &o, const Case &c, Where where) {
   p.before = makeMemory(p.kernel, seedOf(o, c));
   try {
     p.expected = evaluate(p.kernel, p.before, where);
+    if (storedLanes(p.expected) > 0 && knownLanes(p.expected) == 0)
+      p.outcome = {Outcome::skipped, "no result is known", false};
   } catch (const Undecidable &e) {
     p.outcome = {Outcome::skipped, e.what(), false};
   }
@@ -182,6 +191,36 @@ Outcome checkInterpreter(const Prepared &p, const std::vector<Expected> &expecte
              : failure((resolved ? "interpreter after sectile-resolve-tails: " : "interpreter: ") + problem);
 }
 
+/// What the check would be worth: with one stored lane turned over, or one byte that nothing is stored to, it
+/// must fail.
+Outcome checkTheCheck(const Prepared &p) {
+  std::vector<Memory> memory = p.before;
+  interpret(p.kernel, p.text, memory, false);
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const Argument &a = p.kernel.arguments[i];
+    if (!a.output)
+      continue;
+    auto bytes = memory[i].bytes();
+    bytes[0] ^= 1;
+    if (compare(p.kernel, p.expected, p.before, memory).empty())
+      return failure("a wrong guard byte passes");
+    bytes[0] ^= 1;
+    const Expected &e = p.expected[i];
+    for (std::size_t n = 0; n < e.numbers.size(); ++n) {
+      if (!e.written[n] || unknown(e.numbers[n]) || e.numbers[n].error > 0)
+        continue;
+      auto *at = bytes.data() + memory[i].lowestAt() + std::int64_t(n * byteSize(a.dtype));
+      std::uint64_t was = readBits(at, a.dtype);
+      writeBits(at, a.dtype, ~was);
+      if (compare(p.kernel, p.expected, p.before, memory).empty())
+        return failure("a wrong lane passes");
+      writeBits(at, a.dtype, was);
+      break;
+    }
+  }
+  return {};
+}
+
 Outcome interpCase(const Options &o, const Case &c) {
   Prepared p = prepare(o, c, Where::interpreter);
   if (p.outcome.kind != Outcome::passed)
@@ -189,6 +228,8 @@ Outcome interpCase(const Options &o, const Case &c) {
   Outcome r = checkInterpreter(p, p.expected, false);
   if (r.kind == Outcome::passed)
     r = checkInterpreter(p, p.expected, true);
+  if (r.kind == Outcome::passed)
+    r = checkTheCheck(p);
   if (r.kind == Outcome::passed && o.random) {
     Compiled code =
         compile(p.text, launchArguments(p.kernel, p.before), o.arch.empty() ? "sm_90a" : o.arch, false);
@@ -292,6 +333,7 @@ std::vector<Outcome> runGpu(const Options &o, const std::vector<Case> &cases) {
   fmt::print("{} cases compiled\n", cases.size());
   std::fflush(stdout);
   WorkerOptions options;
+  options.jobs = o.workers;
   options.start = [] { gpuArch(); };
   return runInWorkers(cases.size(), options, [&](std::size_t i) {
     const Prepared &p = prepared[i];
@@ -308,7 +350,20 @@ std::vector<Outcome> runGpu(const Options &o, const std::vector<Case> &cases) {
   });
 }
 
+int runSelfTest() {
+  std::size_t passed = 0, failed = 0;
+  for (const SelfCheck &c : selfTest()) {
+    if (!c.problem.empty())
+      fmt::print("failed: {}: {}\n", c.name, c.problem);
+    ++(c.problem.empty() ? passed : failed);
+  }
+  fmt::print("{} passed, {} failed\n", passed, failed);
+  return failed != 0;
+}
+
 int run(const Options &o) {
+  if (o.mode == Options::self)
+    return runSelfTest();
   std::vector<Case> cases = chosenCases(o);
   if (o.mode == Options::assemble)
     cases = distinctKernels(std::move(cases));

@@ -31,7 +31,8 @@ std::vector<Expected> evaluate(const Kernel &kernel, const std::vector<Memory> &
 /// must be as `before`.
 std::string compare(const Kernel &kernel, const std::vector<Expected> &expected,
                     const std::vector<Memory> &before, const std::vector<Memory> &after);
-/// Lanes of all outputs that were stored and are known.
+/// Lanes of all outputs that are stored; and those of them of which something is known.
+std::int64_t storedLanes(const std::vector<Expected> &expected);
 std::int64_t knownLanes(const std::vector<Expected> &expected);
 
 // --- scalar meaning (ReferenceScalar.cpp)
