@@ -14,6 +14,8 @@ sectile_house_test(repo ${houseTools}/check_repo.py --compiler ${CMAKE_CXX_COMPI
 sectile_house_test(repo.self ${houseTools}/check_repo.py --self-test --compiler ${CMAKE_CXX_COMPILER})
 sectile_house_test(status ${houseTools}/check_status.py --build-dir ${CMAKE_BINARY_DIR})
 sectile_house_test(status.self ${houseTools}/check_status.py --self-test)
+sectile_house_test(labels ${houseTools}/check_labels.py)
+sectile_house_test(labels.self ${houseTools}/check_labels.py --self-test)
 sectile_house_test(scripts ${houseTools}/test_scripts.py)
 sectile_house_test(library ${houseTools}/check_library.py $<TARGET_FILE:sectile>)
 sectile_house_test(library.self ${houseTools}/check_library.py --self-test)
