@@ -93,10 +93,7 @@ void DiagnosticCollector::raise(const std::string &kernel, const std::string &st
   }
   std::string why = errors.empty() ? "no diagnostic" : errors.front().text;
   std::string path = writeReproducer(kernel, stage, moduleText, replayFlags);
-  throw InternalError(fmt::format("stage '{}' failed on kernel '{}': {}; this is a bug of Sectile{}", stage, kernel, why,
-                                  path.empty() ? std::string()
-                                               : fmt::format(", please report it with {}", path)),
-                      path);
+  throw InternalError(fmt::format("stage '{}' failed on kernel '{}': {}", stage, kernel, why), path);
 }
 
 } // namespace sectile

@@ -78,9 +78,9 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     return result;
   }
 
+  mlir::OwningOpRef<mlir::ModuleOp> original(module.clone()); // what a reproducer replays
   {
     StageClock clock(times, "passes");
-    mlir::OwningOpRef<mlir::ModuleOp> original(module.clone()); // what a reproducer replays
     mlir::PassManager pm(module.getContext());
     passes::buildPipeline(pm, options.pipeline);
     if (mlir::failed(pm.run(module)))
@@ -101,7 +101,7 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     if (wantsIr)
       dumps.llvmIr = &llvmIr;
     if (mlir::failed(codegen::emit(module, result.artifact, dumps)))
-      fail("codegen", moduleText(module, true));
+      fail("codegen", moduleText(*original, true));
   }
   if (env.dumps("llvm"))
     dumpStage(options.kernel, "llvm", llvmIr);
@@ -118,7 +118,7 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     if (!assembled.ok)
       throw InternalError(fmt::format("ptxas {} failed on kernel '{}' for {}: {}\n{}", ptxas->version(), options.kernel,
                                       result.artifact.arch, assembled.problem, assembled.log),
-                          writeReproducer(options.kernel, "ptxas", moduleText(module, true), replay));
+                          writeReproducer(options.kernel, "ptxas", moduleText(*original, true), replay));
     result.artifact.cubin = std::move(assembled.cubin);
     result.artifact.ptxasLog = std::move(assembled.log);
     result.artifact.registers = assembled.registers;
