@@ -178,6 +178,15 @@ class Files(Cli):
         self.call("emit", file, "--stage=cubin", "-o", out)
         self.assertEqual(out.read_bytes()[:4], b"\x7fELF")
 
+    def test_an_assembler_that_fails(self):
+        program = self.write("ptxas", "#!/bin/sh\n[ \"$1\" != --version ] || { echo 'release 13.0, V13.0.88'; exit 0; }\n"
+                                      "echo 'ptxas error   : no luck' >&2; exit 255\n")
+        program.chmod(0o755)
+        file, out = self.write("add.mlir", ADD), self.folder / "add.cubin"
+        self.fails(3, ["ptxas 13.0.88 failed on kernel 'add'", "exit code 255", "no luck", str(self.folder / "sectile-add-")],
+                   "emit", file, "--stage=cubin", "--out", out, SECTILE_PTXAS=program, TMPDIR=str(self.folder))
+        self.assertFalse(out.exists())
+
     def test_output_that_cannot_be_written(self):
         file = self.write("add.mlir", ADD)
         for bad, why in ((self.folder / "none" / "x.ptx", "No such file"), (self.folder, "Is a directory"),
