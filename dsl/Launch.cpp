@@ -52,7 +52,7 @@ public:
 
 private:
   static constexpr size_t inlineWords = 40;
-  std::array<std::uint64_t, inlineWords> words;
+  std::array<std::uint64_t, inlineWords> words{};
   std::vector<std::uint64_t> more;
   size_t count = 0;
   std::uint64_t hashValue = 0x5EC71E;
@@ -152,20 +152,25 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
     last.state = &stateOf(kernel.id);
   }
   KernelState &state = *last.state;
-  std::uint64_t generation = state.generation.load(std::memory_order_acquire);
-  if (!last.covers || generation != last.generation) {
+  VariantKey key;
+  for (bool current = false; !current;) {
+    std::uint64_t generation = state.generation.load(std::memory_order_acquire);
+    if (!last.covers || generation != last.generation) {
+      std::lock_guard<std::mutex> lock(state.mutex);
+      if (!state.covers)
+        state.covers = std::make_shared<const std::vector<Cover>>();
+      last.covers = state.covers;
+      last.generation = state.generation.load(std::memory_order_relaxed);
+      last.compiled.reset();
+    }
+    key = makeKey(kernel, device, args, overrides, *last.covers);
+    if (last.compiled && key == last.key)
+      return last.compiled;
     std::lock_guard<std::mutex> lock(state.mutex);
-    if (!state.covers)
-      state.covers = std::make_shared<const std::vector<Cover>>();
-    last.covers = state.covers;
-    last.generation = generation;
-    last.compiled.reset();
-  }
-  VariantKey key = makeKey(kernel, device, args, overrides, *last.covers);
-  if (last.compiled && key == last.key)
-    return last.compiled;
-  {
-    std::lock_guard<std::mutex> lock(state.mutex);
+    // A key made with fewer covers than are known by now may name another variant: make it again.
+    current = state.generation.load(std::memory_order_relaxed) == last.generation;
+    if (!current)
+      continue;
     if (auto it = state.variants.find(key); it != state.variants.end()) {
       last.key = key;
       return last.compiled = it->second;
@@ -178,16 +183,15 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   if (learnCovers(state, compiled->config)) {
     state.variants.clear(); // keys have one word more from now on
     state.generation.fetch_add(1, std::memory_order_release);
-    key = makeKey(kernel, device, args, overrides, *state.covers);
   }
   if (state.variants.size() >= KernelState::maxVariants) {
     state.variants.clear();
     state.generation.fetch_add(1, std::memory_order_release);
   }
-  state.variants.emplace(key, compiled);
   last.covers = state.covers;
   last.generation = state.generation.load(std::memory_order_relaxed);
-  last.key = key;
+  last.key = makeKey(kernel, device, args, overrides, *last.covers);
+  state.variants.emplace(last.key, compiled);
   return last.compiled = compiled;
 }
 

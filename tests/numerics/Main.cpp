@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file sectile_numerics: every op x dtype x shape, on the interpreter against the host reference, on a GPU
+/// \file sectile_whitebox numerics: every op x dtype x shape, on the interpreter against the host reference, on a GPU
 /// against both, and through the assembler.
 #include "tests/numerics/Cases.h"
 #include "tests/numerics/Engine.h"
@@ -31,7 +31,7 @@ struct Options {
   bool brief = false;
 };
 
-constexpr const char *usage = R"(usage: sectile_numerics [mode] [options]
+constexpr const char *usage = R"(usage: sectile_whitebox numerics [mode] [options]
 Modes:
   --interp          every case on the interpreter against the host reference (default)
   --assemble        every case lowered and assembled; a part of them for every target
@@ -52,7 +52,7 @@ Options:
 )";
 
 [[noreturn]] void wrongUsage(const std::string &what) {
-  fmt::print(stderr, "sectile_numerics: {}\n{}", what, usage);
+  fmt::print(stderr, "sectile_whitebox numerics: {}\n{}", what, usage);
   std::exit(2);
 }
 
@@ -408,12 +408,12 @@ int run(const Options &o) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+int numericsMain(int argc, char **argv) {
   Options o = parse(argc, argv);
   try {
     return run(o);
   } catch (const std::exception &e) {
-    fmt::print(stderr, "sectile_numerics: {}\n", e.what());
+    fmt::print(stderr, "sectile_whitebox numerics: {}\n", e.what());
     return 3;
   }
 }

@@ -90,7 +90,7 @@ bool elementwise(const std::string &type, const std::string &what, const std::st
 
 } // namespace
 
-int main() {
+int interpBenchMain() {
   bool good = true;
   good &= product<f32>("f32");
   good &= product<bf16>("bf16");

@@ -1,3 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#define CATCH_CONFIG_MAIN
+/// \file sectile_whitebox: every test that looks inside the library.
+///
+///     sectile_whitebox [Catch2 options]      the unit tests
+///     sectile_whitebox numerics [options]    op x dtype x shape (tests/numerics)
+///     sectile_whitebox interp-bench          speed floors of the interpreter (tests/perf)
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+
+#include <string_view>
+
+int numericsMain(int argc, char **argv);
+int interpBenchMain();
+
+int main(int argc, char **argv) {
+  std::string_view what = argc > 1 ? argv[1] : "";
+  if (what == "numerics")
+    return numericsMain(argc - 1, argv + 1);
+  if (what == "interp-bench")
+    return interpBenchMain();
+  return Catch::Session().run(argc, argv);
+}
