@@ -12,6 +12,7 @@
 #include "passes/Passes.h"
 #include "passes/TailAnalysis.h"
 #include "passes/TailExist.h"
+#include "passes/TailMma.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -514,11 +515,33 @@ LogicalResult Resolver::resolve(MmaOp op) {
   result.hi[0] = minHi(result.hi[0], a.hi[0]);
   result.lo[1] = maxLo(result.lo[1], bb.lo[1]);
   result.hi[1] = minHi(result.hi[1], bb.hi[1]);
-  // Lanes of K missing on either side add nothing: zero on both sides, so that no 0 * NaN arises.
+  // Lanes of K missing on either side add nothing: zero on both sides, so that no 0 * NaN arises. Where masks
+  // leave out a k for some rows or columns alone this cannot be; see maskedMma.
   Value lo = maxLo(a.lo[1], bb.lo[0]), hi = minHi(a.hi[1], bb.hi[0]);
-  zeroOutside(op.getAMutable(), 1, lo, hi, a.mask);
-  zeroOutside(op.getBMutable(), 0, lo, hi, bb.mask);
-  set(op, result);
+  KMask aMask, bMask;
+  if (isa<FloatType>(elementOf(op.getA().getType()))) { // 0 * integer is 0
+    aMask = splitMask(*this, a.mask, 0);
+    bMask = splitMask(*this, bb.mask, 1);
+  }
+  auto turned = [&](Value line, Value other) -> Value {
+    if (!line)
+      return Value();
+    ArrayRef<int64_t> shape = shapeOf(line.getType());
+    Value flipped =
+        ReshapeOp::create(b, loc, RankedTensorType::get({shape[1], shape[0]}, b.getI1Type()), line);
+    auto type = cast<RankedTensorType>(withElement(other.getType(), b.getI1Type()));
+    return flipped.getType() == type ? flipped : BroadcastOp::create(b, loc, type, flipped).getResult();
+  };
+  zeroOutside(op.getAMutable(), 1, lo, hi, both(a.mask, turned(bMask.line, op.getA())));
+  zeroOutside(op.getBMutable(), 0, lo, hi, both(bb.mask, turned(aMask.line, op.getB())));
+  if (!aMask.rest && !bMask.rest) {
+    set(op, result);
+    return success();
+  }
+  Value product = maskedMma(*this, op, aMask.rest, bMask.rest);
+  op.getResult().replaceAllUsesWith(product);
+  op.erase();
+  set(product, result);
   return success();
 }
 

@@ -320,6 +320,210 @@ TEST_CASE("products on threads: types, tile sizes, warps", "[passes]") {
   }
 }
 
+namespace {
+
+/// How the mask of a product's operand depends on its coordinates.
+enum class MaskForm { None, AlongK, AcrossK, Each, Both };
+
+/// Which lanes of a [rows, columns] operand a mask keeps.
+Host<Truth> maskOf(MaskForm form, bool kIsColumn, std::int64_t rows, std::int64_t columns, unsigned seed) {
+  std::mt19937 gen(seed);
+  Host<Truth> mask({rows, columns});
+  std::vector<std::uint8_t> byK(std::size_t(std::max(rows, columns))), across(byK.size());
+  for (auto &v : byK)
+    v = gen() % 3 != 0;
+  for (auto &v : across)
+    v = gen() % 3 != 0;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) {
+      bool alongK = byK[std::size_t(kIsColumn ? c : r)], other = across[std::size_t(kIsColumn ? r : c)];
+      bool each = gen() % 3 != 0;
+      mask[std::size_t(r * columns + c)].byte = form == MaskForm::AlongK    ? alongK
+                                                : form == MaskForm::AcrossK ? other
+                                                : form == MaskForm::Each    ? each
+                                                                            : alongK && each;
+    }
+  return mask;
+}
+
+/// Ops that load and apply the mask of operand `x`, named `x`k: [rows, columns] at %`at`.
+std::string keepText(MaskForm form, bool kIsColumn, const std::string &x, int rows, int columns, DType t,
+                     const std::string &at) {
+  std::string tile = tileType({rows, columns}, t), flags = tileType({rows, columns}, DType::boolean);
+  std::string view = tensorType(2, DType::boolean), mask = "%" + x + "mask", text;
+  auto load = [&](const std::string &name, const std::string &tensor, int r, int c) {
+    std::string type = tileType({r, c}, DType::boolean);
+    // The masks are equal along an axis that is loaded with length 1.
+    std::string from = std::string(r == 1 && rows > 1 ? "%c0" : "%" + at.substr(0, 1)) + ", " +
+                       (c == 1 && columns > 1 ? "%c0" : "%" + at.substr(1, 1));
+    text += "  " + name + "l = tile.load " + tensor + "[" + from + "] : " + view + " -> " + type + "\n";
+    if (type == flags)
+      text += "  " + name + " = tile.fill " + name + "l, %no : " + flags + ", i1\n";
+    else
+      text += "  " + name + " = tile.broadcast " + name + "l : " + type + " -> " + flags + "\n";
+  };
+  std::string tensor = x == "a" ? "%MA" : "%MB";
+  if (form == MaskForm::None)
+    return "";
+  bool lineOfColumns = (form == MaskForm::AlongK) == kIsColumn;
+  if (form == MaskForm::Each || form == MaskForm::Both)
+    load(mask, tensor, rows, columns);
+  else
+    load(mask, tensor, lineOfColumns ? 1 : rows, lineOfColumns ? columns : 1);
+  std::string kept = "%" + x + "k", from = "%" + x;
+  if (form == MaskForm::Both) { // a further mask that depends on k alone
+    std::string line = kIsColumn ? tileType({1, columns}, DType::index) : tileType({rows, 1}, DType::index);
+    std::string lineFlags =
+        kIsColumn ? tileType({1, columns}, DType::boolean) : tileType({rows, 1}, DType::boolean);
+    text += "  %" + x + "i = tile.iota " + (kIsColumn ? "1" : "0") + " : " + line + "\n  %" + x +
+            "t = tile.splat %c7 : index -> " + line + "\n  %" + x + "ne = tile.compare ne %" + x + "i, %" +
+            x + "t : " + line + " -> " + lineFlags + "\n  %" + x + "nb = tile.broadcast %" + x +
+            "ne : " + lineFlags + " -> " + flags + "\n  %" + x + "s = tile.keep %" + x + "nb, " + from +
+            " : " + flags + ", " + tile + "\n";
+    from = "%" + x + "s";
+  }
+  return text + "  " + kept + " = tile.keep " + mask + ", " + from + " : " + flags + ", " + tile + "\n";
+}
+
+template <class A, class B, class S>
+void checkMaskedMatmul(MaskForm aForm, MaskForm bForm, int m, int n, int k,
+                       const std::string &policy = "exact") {
+  auto [left, right, sum] = std::make_tuple(dtypeOf<A>, dtypeOf<B>, dtypeOf<S>);
+  std::string a = tileType({m, k}, left), b = tileType({k, n}, right), c = tileType({m, n}, sum);
+  std::string flags = tensorType(2, DType::boolean), out = tensorType(2, sum);
+  std::string text = kernelText(
+      "%A: " + tensorType(2, left) + ", %B: " + tensorType(2, right) + ", %MA: " + flags + ", %MB: " + flags +
+          ", %C: " + out,
+      "  %m, %n = tile.grid %C [" + std::to_string(m) + ", " + std::to_string(n) + "] : " + out +
+          " -> index, index\n  %c0 = tile.constant 0 : index\n  %c7 = tile.constant 7 : index\n" +
+          "  %no = tile.constant false\n  %step = tile.constant " + std::to_string(k) + " : index\n" +
+          "  %K = tile.dim %A, 1 : " + tensorType(2, left) + "\n  %init = tile.load %C[%m, %n] : " + out +
+          " -> " + c + "\n  %r = scf.for %k = %c0 to %K step %step iter_args(%acc = %init) -> " + c + " {\n" +
+          "  %a = tile.load %A[%m, %k] : " + tensorType(2, left) + " -> " + a +
+          "\n  %b = tile.load %B[%k, %n] : " + tensorType(2, right) + " -> " + b + "\n" +
+          keepText(aForm, true, "a", m, k, left, "mk") + keepText(bForm, false, "b", k, n, right, "kn") +
+          "  %next = tile.mma " + policy + (aForm == MaskForm::None ? " %a" : " %ak") +
+          (bForm == MaskForm::None ? ", %b" : ", %bk") + ", %acc : " + a + ", " + b + ", " + c +
+          "\n  scf.yield %next : " + c + "\n  }\n  tile.store %r, %C[%m, %n] : " + c + ", " + out);
+
+  std::int64_t M = m + 5, N = n + 3, K = k + k / 2 + 1;
+  Host<A> x = smallNumbers<A>({M, K}, 1);
+  Host<B> y = smallNumbers<B>({K, N}, 2);
+  Host<S> z = smallNumbers<S>({M, N}, 3);
+  std::mt19937 gen(7);
+  auto spoil = [&](auto &h) {
+    using T = std::remove_cvref_t<decltype(h[0])>;
+    if constexpr (isFloat(dtypeOf<T>))
+      for (int i = 0; i < 6; ++i) {
+        float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+        bool hasInf = dtypeOf<T> != DType::e4m3;
+        h[gen() % h.data.size()] = i % 3 == 0 || !hasInf ? T(nan) : T(i % 3 == 1 ? inf : -inf);
+      }
+  };
+  if constexpr (dtypeOf<A> == DType::e5m2) { // conversions saturate
+    x[5] = std::bit_cast<A>(std::uint8_t(0x7c));
+    x[std::size_t(K + 9)] = std::bit_cast<A>(std::uint8_t(0xfc));
+  }
+  if constexpr (dtypeOf<B> == DType::e5m2) {
+    y[4] = std::bit_cast<B>(std::uint8_t(0x7c));
+    y[std::size_t(N + 3)] = std::bit_cast<B>(std::uint8_t(0xfc));
+  }
+  spoil(x);
+  spoil(y);
+  Host<Truth> maskX = maskOf(aForm, true, M, K, 11), maskY = maskOf(bForm, false, K, N, 12);
+
+  auto run = [&](auto &&program) {
+    Host<S> result = z;
+    program.run(std::vector<KernelArg>{x.arg(), y.arg(), maskX.arg(), maskY.arg(), result.arg()});
+    std::vector<double> numbers;
+    for (S v : result.data)
+      numbers.push_back(double(float(v)));
+    return numbers;
+  };
+  auto differing = [](const std::vector<double> &p, const std::vector<double> &q) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < p.size(); ++i)
+      count += !(p[i] == q[i] || (p[i] != p[i] && q[i] != q[i]));
+    return count;
+  };
+  INFO(text);
+  Interpreted kernel(text);
+  INFO(kernel.messages);
+  REQUIRE(kernel.program);
+  std::vector<double> expected = run(*kernel.program);
+  auto nans = std::count_if(expected.begin(), expected.end(), [](double v) { return v != v; });
+  CHECK(nans < std::ptrdiff_t(expected.size()));
+
+  std::string messages;
+  bool ok = runPasses(
+      *kernel.module,
+      [](mlir::OpPassManager &pm) { pm.addNestedPass<mlir::func::FuncOp>(passes::createResolveTailsPass()); },
+      messages);
+  INFO("after ResolveTails\n" << messages << textOf(*kernel.module));
+  REQUIRE(ok);
+  bool guarded = false;
+  kernel.module->walk([&](mlir::scf::IfOp) { guarded = true; });
+  auto needs = [](MaskForm form) { return form != MaskForm::None && form != MaskForm::AlongK; };
+  CHECK(guarded == (isFloat(left) && (needs(aForm) || needs(bForm))));
+  auto resolved = tileir::InterpProgram::build(*kernel.module);
+  REQUIRE(resolved);
+  CHECK(differing(run(*resolved), expected) == 0);
+
+  mlir::OwningOpRef<mlir::ModuleOp> final = mlir::parseSourceString<mlir::ModuleOp>(text, &kernel.context);
+  ok = runPasses(
+      *final, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, {}); }, messages);
+  INFO("after the pipeline\n" << messages << textOf(*final));
+  REQUIRE(ok);
+  checkFinalForm(*final);
+  CHECK(differing(run(BlockSim(*final)), expected) == 0);
+}
+
+} // namespace
+
+TEST_CASE("lanes that a mask leaves out of a product add nothing, not even 0 * inf", "[passes]") {
+  auto forms = [](auto check) {
+    using enum MaskForm;
+    for (auto [a, b] : std::vector<std::pair<MaskForm, MaskForm>>{{AlongK, None},
+                                                                  {None, AlongK},
+                                                                  {AcrossK, None},
+                                                                  {Each, None},
+                                                                  {None, Each},
+                                                                  {Each, Each},
+                                                                  {Both, Both}}) {
+      INFO("masks " << int(a) << ", " << int(b));
+      check(a, b);
+    }
+  };
+  SECTION("bf16") {
+    forms([](auto a, auto b) { checkMaskedMatmul<bf16, bf16, f32>(a, b, 32, 16, 16); });
+  }
+  SECTION("f16") {
+    forms([](auto a, auto b) { checkMaskedMatmul<f16, f16, f32>(a, b, 16, 8, 16); });
+  }
+  SECTION("f16 sums") {
+    forms([](auto a, auto b) { checkMaskedMatmul<f16, f16, f16>(a, b, 16, 8, 16); });
+  }
+  SECTION("f32") {
+    forms([](auto a, auto b) { checkMaskedMatmul<f32, f32, f32>(a, b, 16, 8, 8); });
+  }
+  SECTION("tf32") {
+    forms([](auto a, auto b) { checkMaskedMatmul<f32, f32, f32>(a, b, 16, 16, 8, "tf32"); });
+  }
+  SECTION("f64") {
+    forms([](auto a, auto b) { checkMaskedMatmul<f64, f64, f64>(a, b, 16, 8, 8); });
+  }
+  SECTION("fp8") {
+    forms([](auto a, auto b) { checkMaskedMatmul<e4m3, e5m2, f32>(a, b, 16, 8, 32); });
+    forms([](auto a, auto b) { checkMaskedMatmul<e5m2, e5m2, f32>(a, b, 16, 8, 32); });
+  }
+  SECTION("integers") {
+    forms([](auto a, auto b) { checkMaskedMatmul<i8, i8, i32>(a, b, 16, 8, 32); });
+  }
+  SECTION("shapes without an atom") {
+    forms([](auto a, auto b) { checkMaskedMatmul<bf16, bf16, f32>(a, b, 3, 5, 9); });
+  }
+}
+
 TEST_CASE("row kernels on threads: widths and rows", "[passes]") {
   for (auto [rows, width] : std::vector<std::pair<int, int>>{
            {1, 24}, {1, 48}, {2, 40}, {3, 96}, {4, 256}, {1, 4096}, {8, 33}, {1, 1000}}) {

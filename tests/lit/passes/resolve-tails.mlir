@@ -115,3 +115,73 @@ func.func @masks(%X: !tile.tensor<1, i32>, %c: i1) attributes {tile.kernel} {
   tile.store %r, %X[%i] : tensor<8xi32>, !tile.tensor<1, i32>
   return
 }
+
+// A mask that depends on k alone: zeros on both sides are the whole meaning.
+// CHECK-LABEL: func.func @masked_k
+// CHECK: %[[LINE:.*]] = tile.compare lt %{{.*}} : tensor<1x8xindex> -> tensor<1x8xi1>
+// CHECK: %[[MASK:.*]] = tile.broadcast %[[LINE]] : tensor<1x8xi1> -> tensor<16x8xi1>
+// CHECK-NOT: scf.if
+// CHECK: %[[A:.*]] = tile.select %[[MASK]], %arg0
+// CHECK: %[[TURNED:.*]] = tile.reshape %[[LINE]] : tensor<1x8xi1> -> tensor<8x1xi1>
+// CHECK: %[[OTHER:.*]] = tile.broadcast %[[TURNED]] : tensor<8x1xi1> -> tensor<8x4xi1>
+// CHECK: %[[B:.*]] = tile.select %[[OTHER]], %arg1
+// CHECK: tile.mma exact %[[A]], %[[B]], %arg2
+// CHECK-NOT: scf.if
+func.func @masked_k(%a: tensor<16x8xf16>, %b: tensor<8x4xf16>, %c: tensor<16x4xf32>, %n: index) -> tensor<16x4xf32> {
+  %i = tile.iota 1 : tensor<1x8xindex>
+  %s = tile.splat %n : index -> tensor<1x8xindex>
+  %line = tile.compare lt %i, %s : tensor<1x8xindex> -> tensor<1x8xi1>
+  %m = tile.broadcast %line : tensor<1x8xi1> -> tensor<16x8xi1>
+  %k = tile.keep %m, %a : tensor<16x8xi1>, tensor<16x8xf16>
+  %r = tile.mma exact %k, %b, %c : tensor<16x8xf16>, tensor<8x4xf16>, tensor<16x4xf32>
+  return %r : tensor<16x4xf32>
+}
+
+// A mask per row and k: zeros will do while the other operand is finite.
+// CHECK-LABEL: func.func @masked_each
+// CHECK: %[[A:.*]] = tile.select %arg3, %arg0
+// CHECK: %[[SIZE:.*]] = tile.unary abs %arg1
+// CHECK: %[[FINITE:.*]] = tile.compare lt %[[SIZE]]
+// CHECK: %[[COLUMNS:.*]] = tile.reduce all %[[FINITE]], 0
+// CHECK: %[[ALL:.*]] = tile.reduce all %[[COLUMNS]], 1
+// CHECK: %[[COND:.*]] = tile.reshape %[[ALL]] : tensor<1x1xi1> -> i1
+// CHECK: scf.if %[[COND]]
+// CHECK: tile.mma exact %[[A]], %arg1, %arg2
+// CHECK: } else {
+// CHECK: scf.for %{{.*}} iter_args(%[[ACC:.*]] = %arg2)
+// CHECK: %[[NEXT:.*]] = tile.mma exact
+// CHECK: tile.reduce any
+// CHECK: %[[KEPT:.*]] = tile.broadcast
+// CHECK: tile.select %[[KEPT]], %[[NEXT]], %[[ACC]]
+func.func @masked_each(%a: tensor<16x8xf16>, %b: tensor<8x4xf16>, %c: tensor<16x4xf32>, %m: tensor<16x8xi1>) -> tensor<16x4xf32> {
+  %k = tile.keep %m, %a : tensor<16x8xi1>, tensor<16x8xf16>
+  %r = tile.mma exact %k, %b, %c : tensor<16x8xf16>, tensor<8x4xf16>, tensor<16x4xf32>
+  return %r : tensor<16x4xf32>
+}
+
+// e4m3 has NaN alone.
+// CHECK-LABEL: func.func @masked_e4m3
+// CHECK: tile.compare eq %arg0, %arg0
+// CHECK: scf.if
+func.func @masked_e4m3(%a: tensor<16x8xf8E4M3FN>, %b: tensor<8x4xf8E4M3FN>, %c: tensor<16x4xf32>, %m: tensor<8x4xi1>) -> tensor<16x4xf32> {
+  %k = tile.keep %m, %b : tensor<8x4xi1>, tensor<8x4xf8E4M3FN>
+  %r = tile.mma exact %a, %k, %c : tensor<16x8xf8E4M3FN>, tensor<8x4xf8E4M3FN>, tensor<16x4xf32>
+  return %r : tensor<16x4xf32>
+}
+
+// Integers need no look at the other operand, filled lanes none either.
+// CHECK-LABEL: func.func @masked_cheap
+// CHECK-NOT: scf.if
+// CHECK-COUNT-2: tile.mma
+// CHECK-NOT: scf.if
+// CHECK: return
+func.func @masked_cheap(%a: tensor<16x8xi8>, %b: tensor<8x4xi8>, %c: tensor<16x4xi32>, %m: tensor<16x8xi1>, %x: tensor<16x8xf16>,
+    %y: tensor<8x4xf16>, %z: tensor<16x4xf32>) -> (tensor<16x4xi32>, tensor<16x4xf32>) {
+  %k = tile.keep %m, %a : tensor<16x8xi1>, tensor<16x8xi8>
+  %r = tile.mma exact %k, %b, %c : tensor<16x8xi8>, tensor<8x4xi8>, tensor<16x4xi32>
+  %zero = tile.constant 0.0 : f16
+  %xk = tile.keep %m, %x : tensor<16x8xi1>, tensor<16x8xf16>
+  %xf = tile.fill %xk, %zero : tensor<16x8xf16>, f16
+  %s = tile.mma exact %xf, %y, %z : tensor<16x8xf16>, tensor<8x4xf16>, tensor<16x4xf32>
+  return %r, %s : tensor<16x4xi32>, tensor<16x4xf32>
+}
