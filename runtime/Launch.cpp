@@ -124,6 +124,13 @@ void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args, con
             site,
             fmt::format("argument {} has dims {}, and the length of axis {} is negative", i, dimsText(a), d),
             "arg_dims", "give lengths of 0 or more");
+    for (int d = 0; d < a.rank && !a.readOnly; ++d)
+      if (a.strides[d] == 0 && a.dims[d] > 1)
+        refuse(site,
+               fmt::format("argument {} has dims {}, is written, and axis {} has stride 0: its {} elements are one place "
+                           "in memory",
+                           i, dimsText(a), d, a.dims[d]),
+               "arg_strides", "give a tensor whose elements are places of their own, or declare it const");
     if (a.isTensor() && !a.data && hasElements(a))
       refuse(site, fmt::format("argument {} has dims {} and its data pointer is null", i, dimsText(a)),
              "null_pointer", "pass the memory of the tensor; a null pointer is for tensors without elements");

@@ -118,7 +118,7 @@ class Information(Cli):
 
 class Files(Cli):
     def each_bad_file(self, *words, program):
-        self.fails(USER, ["nothing-here.mlir", "o such file"], *words, self.folder / "nothing-here.mlir", program=program)
+        self.fails(USER, ["nothing-here.mlir", "o such file", "[run_file]"], *words, self.folder / "nothing-here.mlir", program=program)
         self.fails(USER, ["irectory"], *words, self.folder, program=program)
         self.fails(USER, "tile.kernel", *words, self.write("empty.mlir", ""), program=program)
         garbage = bytes((i * 7919 + i // 251) % 256 for i in range(5000))
@@ -145,7 +145,7 @@ class Files(Cli):
     def test_bad_arguments(self):
         file = self.write("add.mlir", ADD)
         self.fails(USER, "0 arguments given, the kernel has 2", "run", file)
-        self.fails(USER, "1 arguments given, the kernel has 2", "run", file, "--arg=5xf32=iota")
+        self.fails(USER, ["1 arguments given, the kernel has 2", "[run_args]"], "run", file, "--arg=5xf32=iota")
         self.fails(USER, "run_arg_type", "run", file, "--arg=5xf32=iota", "--arg=5xf16=zeros")
         self.fails(USER, "run_arg_type", "run", file, "--arg=5xf32=iota", "--arg=f32=1")
         for bad in ("5", "5xf32", "5xf99=iota", "-5xf32=iota", "5xf32=nonsense", "xf32=iota", "1x1x1x1x1x1xf32=iota",
