@@ -32,9 +32,7 @@ for program in "${optionalPrograms[@]}"; do
   [ ! -x "$bundleBuild/bin/$program" ] || cp "$bundleBuild/bin/$program" "$stageDir/bin/"
 done
 for face in ir runtime dsl autotune; do
-  for header in "$root/$face"/sectile/*.h; do
-    [ ! -e "$header" ] || cp "$header" "$stageDir/include/sectile/"
-  done
+  [ ! -d "$root/$face/sectile" ] || cp -r "$root/$face/sectile/." "$stageDir/include/sectile/"
 done
 cp "$root/README.md" "$root/LICENSE" "$root/CHANGELOG.md" "$stageDir/"
 strip --strip-unneeded "$stageDir"/lib/*.so "$stageDir"/bin/*
@@ -87,5 +85,10 @@ for program in "$unpacked"/bin/*; do
 done
 clean "$unpacked/bin/sectile" version
 for sample in "${samples[@]}"; do clean "$unpacked/bin/$sample" --small --device=interpreter; done
+# A user's own program: headers and library of the bundle alone, with whatever compiler is here.
+printf '#include <sectile/sectile.h>\nint main() { return sectile::Device::interpreter().isInterpreter() ? 0 : 1; }\n' >"$scratch/home/user.cpp"
+clean "${CXX:-c++}" -std=c++20 -I"$unpacked/include" "$scratch/home/user.cpp" -L"$unpacked/lib" -lsectile \
+  -Wl,-rpath,"$unpacked/lib" -o "$scratch/home/user"
+clean "$scratch/home/user"
 
 say "$archive: $archiveBytes bytes, library $(stat -c %s "$stageDir/lib/libsectile.so") bytes stripped"

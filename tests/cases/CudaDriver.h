@@ -18,6 +18,11 @@ public:
   CudaDriver() : library(dlopen("libcuda.so.1", RTLD_NOW)) {
     if (!library)
       throw std::runtime_error("libcuda.so.1 cannot be opened");
+    // Graphs and memory figures are those of the calling thread's current context, and Sectile leaves none current.
+    void *context = nullptr;
+    (*this)("cuInit", 0u);
+    (*this)("cuDevicePrimaryCtxRetain", &context, 0);
+    (*this)("cuCtxSetCurrent", context);
   }
   /// Calls `name`; throws with its name unless it returns 0.
   template <class... A> void operator()(const char *name, A... args) const {
