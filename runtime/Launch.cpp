@@ -124,7 +124,7 @@ void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args, con
             site,
             fmt::format("argument {} has dims {}, and the length of axis {} is negative", i, dimsText(a), d),
             "arg_dims", "give lengths of 0 or more");
-    for (int d = 0; d < a.rank && !a.readOnly; ++d)
+    for (int d = 0; d < a.rank && !a.readOnly && hasElements(a); ++d)
       if (a.strides[d] == 0 && a.dims[d] > 1)
         refuse(site,
                fmt::format("argument {} has dims {}, is written, and axis {} has stride 0: its {} elements are one place "

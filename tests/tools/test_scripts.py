@@ -151,6 +151,48 @@ def case(name, status, output="", message=None):
     return f'<testcase name="{name}" classname="{name}" time="0" status="{status}">{inner}<system-out>{output}</system-out></testcase>'
 
 
+class Demo(Folder):
+    """The README's first command on a copy of the scripts, with programs that record how they are called."""
+
+    def demo(self, *words, gpus=0):
+        log = self.folder / "log"
+        for name in ("demo.sh", "lib.sh"):
+            self.program(f"scripts/{name}", (SCRIPTS / name).read_text())
+        self.program("scripts/setup.sh", f'echo "setup.sh $*" >>"{log}"')
+        self.program("tools/cmake", f'echo "cmake $*" >>"{log}"')
+        self.program("tools/nvidia-smi", "\n".join(["exit 9"] if not gpus else [f"echo GPU {i}: a GPU" for i in range(gpus)]))
+        self.program("tools/ptxas", f'echo "ptxas $*" >>"{log}"\nfor last; do :; done\ntouch "${{last%.ptx}}.cubin"')
+        for sample in ("02_softmax", "04_matmul"):
+            self.program(f"build/bin/{sample}", f'echo "{sample} $*" >>"{log}"\nfor w; do case $w in --out=*) '
+                                               'echo code >"${w#--out=}";; esac; done')
+        status, out, _ = bash(f'"{self.folder}/scripts/demo.sh" {" ".join(words)}',
+                              PATH=f'{self.folder}/tools:{os.environ["PATH"]}')
+        return status, log.read_text().splitlines(), out
+
+    @unittest.skipIf(list(pathlib.Path("/dev").glob("nvidia[0-9]*")), "there is a GPU here")
+    def test_without_a_gpu_small_sizes_and_assembled_ptx(self):
+        status, calls, _ = self.demo()
+        self.assertEqual(status, 0)
+        self.assertEqual(calls[0], "setup.sh ")
+        self.assertIn("02_softmax --small --device=interpreter", calls)
+        self.assertIn("04_matmul --small --device=interpreter", calls)
+        self.assertEqual(sum(c.startswith("ptxas --gpu-name=sm_90a") for c in calls), 2)
+
+    def test_with_a_gpu_real_sizes(self):
+        status, calls, _ = self.demo(gpus=1)
+        self.assertEqual(status, 0)
+        self.assertIn("02_softmax --device=gpu", calls)
+        self.assertIn("04_matmul --device=gpu", calls)
+        self.assertFalse([c for c in calls if "--small" in c])
+
+    def test_a_failing_sample_fails_the_command(self):
+        self.demo()
+        self.program("build/bin/04_matmul", "exit 1")
+        status, _, _ = bash(f'"{self.folder}/scripts/demo.sh" --device=interpreter',
+                            PATH=f'{self.folder}/tools:{os.environ["PATH"]}')
+        self.assertNotEqual(status, 0)
+
+
 class Counting(Folder):
     def count(self, cases, listed=None, ctest_status=0):
         names = listed if listed is not None else [text.split('"')[1] for text in cases]

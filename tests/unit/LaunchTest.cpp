@@ -185,6 +185,11 @@ TEST_CASE("Launch: wrong arguments are refused by number", "[runtime][launch]") 
     return thrown([&] { checkArguments(info2d(), args, site); });
   };
   CHECK(check({tensor(somewhere, {4, 8})}) == "nothing thrown");
+  KernelArg oneRow = tensor(&oneRow, {4, 8});
+  oneRow.strides[0] = 0;
+  CHECK(check({oneRow}).find("axis 0 has stride 0: its 4 elements are one place in memory [arg_strides]") != std::string::npos);
+  oneRow.readOnly = true;
+  CHECK(check({oneRow}) == "nothing thrown");
   CHECK(check({tensor(nullptr, {4, 0})}) == "nothing thrown");
   CHECK(has(check({}), "0 arguments are given and the kernel takes 1 [arg_count]"));
   CHECK(has(check({tensor(somewhere, {4})}), "argument 0 has rank 1 and the kernel takes rank 2"));
