@@ -10,7 +10,7 @@
 /// width.
 #pragma once
 
-#include "ir/TgpuDialect.h"
+#include "ir/AccessPlan.h"
 #include "ir/base/Artifact.h"
 #include "ir/base/Layout.h"
 #include <sectile/Targets.h>
@@ -30,13 +30,6 @@ namespace sectile::codegen {
 using Regs = llvm::SmallVector<llvm::Value *, 8>;
 /// Folds constants only: folding by analysis would read phis that are not complete yet.
 using Builder = llvm::IRBuilder<>;
-
-/// What is known of a tensor view. Divisors are powers of two.
-struct ViewFacts {
-  int64_t alignBytes = 1;                          ///< the pointer is a multiple of this
-  int unitAxis = -1;                               ///< the axis whose stride is 1
-  llvm::SmallVector<int64_t, 5> strideDiv, dimDiv; ///< in elements
-};
 
 /// The LLVM values of a tensor view.
 struct View {
@@ -84,12 +77,6 @@ private:
   /// Registers whose free bits are 0.
   static bool ownsRegister(const Layout &l, int reg);
   mlir::LogicalResult bug(mlir::Operation *op, const llvm::Twine &what);
-
-  // --- EmitFacts.cpp: what is known at compile time
-  // --------------------------------------------------------------
-  /// The largest known power of two (at most 2^30) that divides an integer; 0 counts as 2^30.
-  std::int64_t divisor(mlir::Value v, int depth = 0);
-  ViewFacts facts(mlir::Value v);
 
   // --- EmitControl.cpp: functions, blocks, loops, the iteration space
   // ----------------------------------------------
@@ -167,7 +154,14 @@ private:
   llvm::Type *wordType(llvm::Type *vector, int &count);
   llvm::Value *loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *pad);
   void storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate);
-  friend class GlobalAccess;
+  friend class GlobalEmission;
+
+  // --- EmitFill.cpp: elements outside a box
+  // ----------------------------------------------------------------------
+  mlir::LogicalResult emitFillOutside(tgpu::FillOutsideOp op);
+  mlir::LogicalResult emitMisalign(tgpu::MisalignOp op);
+  /// A bound as i32, cut to [0, length]: coordinates lie in [0, length).
+  llvm::Value *boundInTile(mlir::Value v, std::int32_t length);
 
   // --- EmitShared.cpp
   // ------------------------------------------------------------------------------------------
@@ -177,7 +171,7 @@ private:
   void emitBarrier();
   /// Pointer to an element given by run-time coordinates (i32).
   llvm::Value *bufferElement(tgpu::BufferType type, llvm::Value *base, llvm::ArrayRef<llvm::Value *> coords);
-  friend class SharedAccess;
+  friend class SharedEmission;
 
   // --- EmitReduce.cpp, EmitMma.cpp
   // --------------------------------------------------------------------------------
@@ -199,7 +193,7 @@ private:
   llvm::GlobalVariable *shared = nullptr;
   llvm::DenseMap<mlir::Value, Regs> values;
   std::unordered_map<Layout, std::unique_ptr<Geometry>> geometries;
-  llvm::DenseMap<mlir::Value, ViewFacts> argumentFacts;
+  tileir::IndexFacts indexFacts;
   std::map<std::string, llvm::Function *> helpers;
 };
 

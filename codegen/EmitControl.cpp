@@ -50,26 +50,17 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
     }
     unsigned n = arg.getArgNumber();
     size_t rank = size_t(t.getRank());
-    ViewFacts f;
-    f.alignBytes = std::int64_t(byteSize(dtype(t)));
+    std::int64_t alignBytes = std::int64_t(byteSize(dtype(t)));
     if (auto align = func.getArgAttrOfType<mlir::IntegerAttr>(n, tileir::alignAttr))
-      f.alignBytes = std::max(f.alignBytes, align.getInt());
-    if (auto unit = func.getArgAttrOfType<mlir::IntegerAttr>(n, tileir::unitStrideAttr))
-      f.unitAxis = int(unit.getInt());
-    f.strideDiv.assign(rank, 1);
-    f.dimDiv.assign(rank, 1);
-    if (auto div = func.getArgAttrOfType<mlir::DenseI64ArrayAttr>(n, tileir::strideDivAttr))
-      f.strideDiv.assign(div.asArrayRef().begin(), div.asArrayRef().end());
-    if (auto div = func.getArgAttrOfType<mlir::DenseI64ArrayAttr>(n, tileir::dimDivAttr))
-      f.dimDiv.assign(div.asArrayRef().begin(), div.asArrayRef().end());
+      alignBytes = std::max(alignBytes, align.getInt());
     Regs all;
-    fn->addParamAttr(next, llvm::Attribute::getWithAlignment(ctx, llvm::Align(std::uint64_t(f.alignBytes))));
+    fn->addParamAttr(next, llvm::Attribute::getWithAlignment(ctx, llvm::Align(std::uint64_t(alignBytes))));
     for (size_t k = 0; k < 1 + 2 * rank; ++k)
       all.push_back(fn->getArg(next++));
-    if (f.unitAxis >= 0)
-      all[1 + rank + size_t(f.unitAxis)] = i64(1);
+    auto unit = func.getArgAttrOfType<mlir::IntegerAttr>(n, tileir::unitStrideAttr);
+    if (unit && unit.getInt() >= 0)
+      all[1 + rank + size_t(unit.getInt())] = i64(1);
     set(arg, all);
-    argumentFacts[arg] = f;
   }
   b.SetInsertPoint(body);
 }
@@ -150,6 +141,8 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](GlobalLoadOp o) { return emitGlobalLoad(o); })
       .Case([&](GlobalStoreOp o) { return emitGlobalStore(o); })
       .Case([&](GlobalGatherOp o) { return emitGlobalGather(o); })
+      .Case([&](FillOutsideOp o) { return emitFillOutside(o); })
+      .Case([&](MisalignOp o) { return emitMisalign(o); })
       .Case([&](ConvertLayoutOp o) { return emitConvert(o); })
       .Case([&](BufferAllocOp o) { return emitBufferAlloc(o); })
       .Case([&](CopyOp o) { return emitCopy(o); })

@@ -139,61 +139,41 @@ void EmitContext::storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::V
 // ---------------------------------------------------------------------------
 
 /// Addresses, predicates and vector groups of a bounded access to a tensor view.
-class GlobalAccess {
+class GlobalEmission {
 public:
-  GlobalAccess(EmitContext &e, mlir::Value x, mlir::ValueRange offsets, const Layout &layout,
-               llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi)
-      : e(e), b(e.b), g(e.geometry(layout)), view(e.view(x)), facts(e.facts(x)),
-        element(e.dtype(x.getType())) {
-    rank = layout.rank();
+  GlobalEmission(EmitContext &e, const tgpu::GlobalAccess &access, const Layout &layout)
+      : plan(tgpu::planGlobal(e.indexFacts, access, layout)), e(e), b(e.b), g(e.geometry(layout)),
+        view(e.view(access.tensor)), element(e.dtype(access.tensor.getType())), rank(layout.rank()),
+        unitAxis(tgpu::memoryRun(e.indexFacts, access).axis) {
     base = view.pointer;
     for (int d = 0; d < rank; ++d) {
-      llvm::Value *c = e.scalar(offsets[size_t(d)]);
+      llvm::Value *c = e.scalar(access.offsets[size_t(d)]);
       if (g.disjoint[size_t(d)])
         c = b.CreateAdd(c, b.CreateZExt(g.thread[size_t(d)], b.getInt64Ty()));
       base = b.CreateGEP(b.getInt8Ty(), base, scaled(c, d));
     }
-    for (auto [k, axis] : llvm::enumerate(axes)) {
-      bounds.push_back(
-          {int(axis), clampToTile(e.scalar(lo[k]), int(axis)), clampToTile(e.scalar(hi[k]), int(axis))});
-    }
-    chooseWidth(offsets, axes, lo, hi);
+    for (auto [k, axis] : llvm::enumerate(access.axes))
+      bounds.push_back({int(axis), clampToTile(e.scalar(access.lo[k]), int(axis)),
+                        clampToTile(e.scalar(access.hi[k]), int(axis))});
   }
-
-  int width() const { return 1 << groupBits.size(); }
-  /// Registers of the vector that starts at `first`.
-  llvm::SmallVector<int> group(int first) const {
-    llvm::SmallVector<int> r;
-    for (int k = 0; k < width(); ++k) {
-      int reg = first;
-      for (auto [bit, place] : llvm::enumerate(groupBits))
-        if (k >> bit & 1)
-          reg |= 1 << place;
-      r.push_back(reg);
-    }
-    return r;
-  }
-  bool startsGroup(int reg) const {
-    return llvm::none_of(groupBits, [&](int bit) { return reg >> bit & 1; });
-  }
+  const tgpu::VectorPlan plan;
 
   llvm::Value *pointer(int reg) {
     // Rows first: registers of one row share the pointer and differ by a constant.
     std::vector<std::int32_t> key;
     for (int d = 0; d < rank; ++d)
-      key.push_back(d == facts.unitAxis && g.disjoint[size_t(d)] ? 0 : g.regs[size_t(reg)][d]);
+      key.push_back(d == unitAxis && g.disjoint[size_t(d)] ? 0 : g.regs[size_t(reg)][d]);
     llvm::Value *&row = rows[key];
     if (!row) {
       row = base;
       for (int d = 0; d < rank; ++d)
-        if (!(d == facts.unitAxis && g.disjoint[size_t(d)]))
+        if (!(d == unitAxis && g.disjoint[size_t(d)]))
           row = b.CreateGEP(b.getInt8Ty(), row, term(reg, d));
     }
-    if (facts.unitAxis < 0 || !g.disjoint[size_t(facts.unitAxis)])
+    if (unitAxis < 0 || !g.disjoint[size_t(unitAxis)])
       return row;
-    return b.CreateGEP(
-        b.getInt8Ty(), row,
-        e.i64(std::int64_t(g.regs[size_t(reg)][facts.unitAxis]) * std::int64_t(byteSize(element))));
+    return b.CreateGEP(b.getInt8Ty(), row,
+                       e.i64(std::int64_t(g.regs[size_t(reg)][unitAxis]) * std::int64_t(byteSize(element))));
   }
 
   /// i1: the register's coordinates lie inside the bounds.
@@ -247,42 +227,14 @@ private:
     return b.CreateTrunc(v, b.getInt32Ty());
   }
 
-  /// The widest vector along the axis of stride 1 whose address is aligned and whose lanes share a predicate.
-  void chooseWidth(mlir::ValueRange offsets, llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo,
-                   mlir::ValueRange hi) {
-    int u = facts.unitAxis;
-    if (u < 0 || u >= rank)
-      return;
-    std::int64_t bytes = std::int64_t(byteSize(element));
-    std::int64_t width =
-        std::min<std::int64_t>(g.layout.contiguousRun(u), std::max<std::int64_t>(1, 16 / bytes));
-    width = std::min(width, std::max<std::int64_t>(1, facts.alignBytes / bytes));
-    for (int d = 0; d < rank; ++d) {
-      std::int64_t offset = e.divisor(offsets[size_t(d)]);
-      if (d == u)
-        width = std::min(width, offset);
-      else // any coordinate may occur, unless there is only one
-        width = std::min(width, facts.strideDiv[size_t(d)] *
-                                    (g.layout.dim(d) == 1 ? std::min<std::int64_t>(offset, 16) : 1));
-    }
-    for (auto [k, axis] : llvm::enumerate(axes))
-      if (axis == u)
-        width = std::min({width, e.divisor(lo[k]), e.divisor(hi[k])});
-    std::vector<int> bits = g.layout.contiguousBits(u);
-    for (int k = 0; (std::int64_t(2) << k) <= width; ++k)
-      groupBits.push_back(bits[size_t(k)]);
-  }
-
   EmitContext &e;
   Builder &b;
   const Geometry &g;
   View view;
-  ViewFacts facts;
   DType element;
-  int rank;
+  int rank, unitAxis;
   llvm::Value *base;
   llvm::SmallVector<Bound> bounds;
-  llvm::SmallVector<int> groupBits;
   std::map<std::vector<std::int32_t>, llvm::Value *> rows, predicates;
   std::map<std::pair<int, std::int32_t>, llvm::Value *> terms, axisPredicates;
 };
@@ -294,16 +246,16 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   auto layout = tgpu::layoutOf(op.getResult().getType());
   if (!layout)
     return bug(op, "the tile has no layout");
-  GlobalAccess access(*this, op.getX(), op.getOffsets(), *layout, op.getAxes(), op.getLo(), op.getHi());
+  GlobalEmission access(*this, tgpu::GlobalAccess(op), *layout);
   DType t = access.dtype();
   llvm::Value *padElement = constantOf(op.getPad(), t);
-  llvm::Value *pad = packVector(t, Regs(size_t(access.width()), padElement));
+  llvm::Value *pad = packVector(t, Regs(size_t(access.plan.width()), padElement));
   Regs result(size_t(layout->numRegs()));
   for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!access.startsGroup(r))
+    if (!access.plan.startsVector(r))
       continue;
-    llvm::SmallVector<int> group = access.group(r);
-    llvm::Value *vector = loadGlobal(t, access.width(), access.pointer(r), access.inside(r), pad);
+    llvm::SmallVector<int> group = access.plan.vector(r);
+    llvm::Value *vector = loadGlobal(t, access.plan.width(), access.pointer(r), access.inside(r), pad);
     Regs elements(group.size());
     unpackVector(t, vector, elements);
     for (auto [reg, v] : llvm::zip_equal(group, elements))
@@ -317,32 +269,23 @@ mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
   auto layout = tgpu::layoutOf(op.getValue().getType());
   if (!layout)
     return bug(op, "the tile has no layout");
-  GlobalAccess access(*this, op.getX(), op.getOffsets(), *layout, op.getAxes(), op.getLo(), op.getHi());
+  GlobalEmission access(*this, tgpu::GlobalAccess(op), *layout);
   DType t = access.dtype();
   Regs value = regs(op.getValue()), mask;
   if (op.getMask())
     mask = regs(op.getMask());
   llvm::Value *owns = ownsElements(*layout);
   for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!access.startsGroup(r) || !ownsRegister(*layout, r))
+    if (!access.plan.startsVector(r) || !ownsRegister(*layout, r))
       continue;
-    llvm::SmallVector<int> group = access.group(r);
-    auto store = [&](llvm::ArrayRef<int> members) {
-      Regs elements;
-      for (int reg : members)
-        elements.push_back(value[size_t(reg)]);
-      llvm::Value *predicate = b.CreateAnd(owns, access.inside(members.front()));
-      if (!mask.empty())
-        predicate = b.CreateAnd(predicate, mask[size_t(members.front())]);
-      storeGlobal(packVector(t, elements), access.pointer(members.front()), predicate);
-    };
-    bool oneMask =
-        mask.empty() || llvm::all_of(group, [&](int reg) { return mask[size_t(reg)] == mask[size_t(r)]; });
-    if (oneMask)
-      store(group);
-    else
-      for (int reg : group)
-        store(reg);
+    llvm::SmallVector<int> group = access.plan.vector(r);
+    Regs elements;
+    for (int reg : group)
+      elements.push_back(value[size_t(reg)]);
+    llvm::Value *predicate = b.CreateAnd(owns, access.inside(r));
+    if (!mask.empty())
+      predicate = b.CreateAnd(predicate, mask[size_t(r)]);
+    storeGlobal(packVector(t, elements), access.pointer(r), predicate);
   }
   return mlir::success();
 }

@@ -18,34 +18,22 @@ namespace {
 
 bool isPowerOfTwo(std::int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
-/// The swizzle of a buffer type; chunk 0: none.
-struct Swizzle {
-  std::int64_t chunk = 0, span = 0, shift = 1;
-  explicit Swizzle(tgpu::BufferType type) {
-    if (llvm::ArrayRef<int64_t> s = type.getSwizzle(); !s.empty()) {
-      chunk = s[0];
-      span = s[1];
-      shift = s[2];
-    }
-  }
-  /// What is XORed into the column of `row`.
-  std::int64_t of(std::int64_t row) const { return chunk ? row / shift % (span / chunk) * chunk : 0; }
-  llvm::Value *of(Builder &b, llvm::Value *row) const {
-    if (!chunk)
-      return b.getInt32(0);
-    llvm::Value *field = b.CreateLShr(row, std::uint64_t(std::countr_zero(std::uint64_t(shift))));
-    field = b.CreateAnd(field, b.getInt32(std::uint32_t(span / chunk - 1)));
-    return b.CreateMul(field, b.getInt32(std::uint32_t(chunk)));
-  }
-};
+llvm::Value *swizzleOf(Builder &b, const tgpu::Swizzle &s, llvm::Value *row) {
+  if (!s.chunk)
+    return b.getInt32(0);
+  llvm::Value *field = b.CreateLShr(row, std::uint64_t(std::countr_zero(std::uint64_t(s.shift))));
+  field = b.CreateAnd(field, b.getInt32(std::uint32_t(s.span / s.chunk - 1)));
+  return b.CreateMul(field, b.getInt32(std::uint32_t(s.chunk)));
+}
 
 } // namespace
 
 /// Addresses of the elements of a tile in a buffer.
-class SharedAccess {
+class SharedEmission {
 public:
-  SharedAccess(EmitContext &e, tgpu::BufferType type, llvm::Value *base, const Layout &layout)
-      : e(e), b(e.b), g(e.geometry(layout)), type(type), base(base), swizzle(type) {
+  SharedEmission(EmitContext &e, tgpu::BufferType type, llvm::Value *base, const Layout &layout)
+      : plan(tgpu::planShared(type, layout)), e(e), b(e.b), g(e.geometry(layout)), type(type), base(base),
+        swizzle(type) {
     llvm::ArrayRef<int64_t> shape = type.getShape();
     last = int(shape.size()) - 1;
     elementBytes = std::int64_t(byteSize(e.dtype(type)));
@@ -60,31 +48,15 @@ public:
         rowMask = rowMask * std::uint64_t(shape[size_t(d)]) + g.threadMask[size_t(d)];
       }
       threadRow = b.CreateMul(row, e.i32(shape[size_t(last)]));
-      threadColumn = b.CreateXor(g.thread[size_t(last)], swizzle.of(b, row));
+      threadColumn = b.CreateXor(g.thread[size_t(last)], swizzleOf(b, swizzle, row));
       columnMask = g.threadMask[size_t(last)];
       if (swizzle.chunk)
         for (std::int64_t bit = swizzle.shift; bit < swizzle.shift * (swizzle.span / swizzle.chunk); bit *= 2)
           if (rowMask & std::uint64_t(bit))
             columnMask |= std::uint32_t(swizzle.of(bit));
     }
-    chooseWidth();
   }
-
-  int width() const { return 1 << groupBits.size(); }
-  bool startsGroup(int reg) const {
-    return llvm::none_of(groupBits, [&](int bit) { return reg >> bit & 1; });
-  }
-  llvm::SmallVector<int> group(int first) const {
-    llvm::SmallVector<int> r;
-    for (int k = 0; k < width(); ++k) {
-      int reg = first;
-      for (auto [bit, place] : llvm::enumerate(groupBits))
-        if (k >> bit & 1)
-          reg |= 1 << place;
-      r.push_back(reg);
-    }
-    return r;
-  }
+  const tgpu::VectorPlan plan;
 
   llvm::Value *pointer(int reg) {
     llvm::ArrayRef<int64_t> shape = type.getShape();
@@ -111,30 +83,17 @@ public:
   }
 
 private:
-  void chooseWidth() {
-    std::int64_t length = type.getShape()[size_t(last)];
-    std::int64_t width = std::min<std::int64_t>(g.layout.contiguousRun(last), 16 / elementBytes);
-    if (swizzle.chunk)
-      width = std::min(width, swizzle.chunk);
-    while (length % width != 0) // rows start at multiples of the vector
-      width /= 2;
-    std::vector<int> bits = g.layout.contiguousBits(last);
-    for (int k = 0; (std::int64_t(2) << k) <= width; ++k)
-      groupBits.push_back(bits[size_t(k)]);
-  }
-
   EmitContext &e;
   Builder &b;
   const Geometry &g;
   tgpu::BufferType type;
   llvm::Value *base;
-  Swizzle swizzle;
+  tgpu::Swizzle swizzle;
   int last;
   std::int64_t elementBytes;
   bool splits;
   llvm::Value *threadRow = nullptr, *threadColumn = nullptr; ///< in elements
   std::uint32_t columnMask = 0;
-  llvm::SmallVector<int> groupBits;
   std::map<std::uint32_t, llvm::Value *> starts;
 };
 
@@ -144,7 +103,7 @@ llvm::Value *EmitContext::bufferElement(tgpu::BufferType type, llvm::Value *base
   llvm::Value *row = i32(0);
   for (size_t d = 0; d + 1 < coords.size(); ++d)
     row = b.CreateAdd(b.CreateMul(row, i32(shape[d])), coords[d]);
-  llvm::Value *column = b.CreateXor(coords.back(), Swizzle(type).of(b, row));
+  llvm::Value *column = b.CreateXor(coords.back(), swizzleOf(b, tgpu::Swizzle(type), row));
   llvm::Value *index = b.CreateAdd(b.CreateMul(row, i32(shape.back())), column);
   index = b.CreateMul(index, i32(std::int64_t(byteSize(dtype(type)))));
   return b.CreateGEP(b.getInt8Ty(), base, b.CreateZExt(index, b.getInt64Ty()));
@@ -173,7 +132,7 @@ mlir::LogicalResult EmitContext::emitCopy(tgpu::CopyOp op) {
   auto type = llvm::cast<tgpu::BufferType>(op.getBuffer().getType());
   DType t = dtype(type);
   Regs value = regs(op.getValue());
-  SharedAccess access(*this, type, scalar(op.getBuffer()), *layout);
+  SharedEmission access(*this, type, scalar(op.getBuffer()), *layout);
   llvm::Value *owns = ownsElements(*layout);
   llvm::BasicBlock *done = nullptr;
   if (!llvm::isa<llvm::Constant>(owns)) {
@@ -183,10 +142,10 @@ mlir::LogicalResult EmitContext::emitCopy(tgpu::CopyOp op) {
     b.SetInsertPoint(write);
   }
   for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!access.startsGroup(r) || !ownsRegister(*layout, r))
+    if (!access.plan.startsVector(r) || !ownsRegister(*layout, r))
       continue;
     Regs elements;
-    for (int reg : access.group(r))
+    for (int reg : access.plan.vector(r))
       elements.push_back(value[size_t(reg)]);
     llvm::Value *vector = packVector(t, elements);
     b.CreateAlignedStore(vector, access.pointer(r), llvm::Align(byteSize(t) * elements.size()));
@@ -198,97 +157,17 @@ mlir::LogicalResult EmitContext::emitCopy(tgpu::CopyOp op) {
   return mlir::success();
 }
 
-namespace {
-
-/// How `ldmatrix` serves a layout. The instruction moves 8 x 8 matrices of 16-bit pieces: eight lanes give
-/// the addresses of rows of 16 bytes, then every lane has the two pieces 2 * (lane % 4) and the next of row
-/// lane / 4; transposed, the two rows 2 * (lane % 4) and the next in column lane / 4. Up to four matrices at
-/// once, rows of matrix i from lanes 8 i to 8 i + 7.
-struct MatrixLoads {
-  bool transposed = false;
-  llvm::SmallVector<int> pieceBits;  ///< register bits inside one 32-bit result, lowest first
-  llvm::SmallVector<int> matrixBits; ///< register bits that number the matrices of one instruction
-  llvm::SmallVector<int> otherBits;  ///< the rest: instructions
-  Layout rows;                       ///< which row's start each lane names, registers numbered by otherBits
-};
-
-std::optional<MatrixLoads> matrixLoads(const Layout &l, tgpu::BufferType type, std::int64_t elementBytes) {
-  llvm::ArrayRef<int64_t> shape = type.getShape();
-  int last = int(shape.size()) - 1;
-  std::int64_t row = 16 / elementBytes; // elements of a row of a matrix
-  Swizzle swizzle(type);
-  if (elementBytes > 4 || shape[size_t(last)] % row != 0 || (swizzle.chunk && swizzle.chunk % row != 0))
-    return std::nullopt;
-  auto isStep = [&](const Coords &basis, std::int64_t step) {
-    Coords c;
-    c[last] = std::int32_t(step);
-    return basis == c;
-  };
-  for (bool transposed : {false, true}) {
-    if (transposed && elementBytes != 2)
-      continue;
-    MatrixLoads m;
-    m.transposed = transposed;
-    std::vector<Coords> rowBases;
-    if (transposed) {
-      // Columns from the upper lane bits, rows from a register bit and the lower ones.
-      if (!isStep(l.lane()[2], 1) || !isStep(l.lane()[3], 2) || !isStep(l.lane()[4], 4) || l.reg().empty())
-        continue;
-      m.pieceBits = {0};
-      rowBases = {l.reg()[0], l.lane()[0], l.lane()[1]};
-    } else {
-      for (std::int64_t step = 1; step * elementBytes < 4; step *= 2)
-        for (int bit = 0; bit < int(l.reg().size()); ++bit)
-          if (isStep(l.reg()[size_t(bit)], step)) {
-            m.pieceBits.push_back(bit);
-            break;
-          }
-      if ((1 << m.pieceBits.size()) * elementBytes != 4 || !isStep(l.lane()[0], 4 / elementBytes) ||
-          !isStep(l.lane()[1], 8 / elementBytes))
-        continue;
-      rowBases = {l.lane()[2], l.lane()[3], l.lane()[4]};
-    }
-    // Everything else moves by whole rows.
-    bool whole = l.core()[last] % row == 0;
-    auto check = [&](const Coords &basis) { whole &= basis[last] % row == 0; };
-    llvm::for_each(rowBases, check);
-    llvm::for_each(l.warp(), check);
-    for (int bit = 0; bit < int(l.reg().size()); ++bit)
-      if (!llvm::is_contained(m.pieceBits, bit)) {
-        check(l.reg()[size_t(bit)]);
-        (m.matrixBits.size() < 2 ? m.matrixBits : m.otherBits).push_back(bit);
-      }
-    if (!whole)
-      continue;
-    std::vector<Coords> otherBases;
-    for (int bit : m.matrixBits)
-      rowBases.push_back(l.reg()[size_t(bit)]);
-    for (int bit : m.otherBits)
-      otherBases.push_back(l.reg()[size_t(bit)]);
-    rowBases.resize(laneBits); // unused lanes name rows that are there
-    std::optional<Layout> rows = Layout::create(l.rank(), l.core(), l.reps(), otherBases, rowBases, l.warp());
-    if (!rows)
-      continue;
-    m.rows = *rows;
-    return m;
-  }
-  return std::nullopt;
-}
-
-} // namespace
-
 mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
   auto layout = tgpu::layoutOf(op.getResult().getType());
   if (!layout)
     return bug(op, "the tile has no layout");
   auto type = llvm::cast<tgpu::BufferType>(op.getBuffer().getType());
   DType t = dtype(type);
-  SharedAccess access(*this, type, scalar(op.getBuffer()), *layout);
+  SharedEmission access(*this, type, scalar(op.getBuffer()), *layout);
   Regs result(size_t(layout->numRegs()));
-  std::int64_t elementBytes = std::int64_t(byteSize(t));
-  std::optional<MatrixLoads> matrices;
-  if (target.has(Feature::ldmatrix) && t != DType::boolean && access.width() * elementBytes < 16)
-    matrices = matrixLoads(*layout, type, elementBytes);
+  std::optional<tgpu::MatrixLoads> matrices;
+  if (target.has(Feature::ldmatrix))
+    matrices = tgpu::planMatrixLoads(type, *layout);
   if (matrices) {
     static constexpr llvm::Intrinsic::ID loads[3][2] = {
         {llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
@@ -298,7 +177,7 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
         {llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16,
          llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
     llvm::Intrinsic::ID id = loads[matrices->matrixBits.size()][matrices->transposed];
-    SharedAccess rows(*this, type, scalar(op.getBuffer()), matrices->rows);
+    SharedEmission rows(*this, type, scalar(op.getBuffer()), matrices->rows);
     auto spread = [](int number, llvm::ArrayRef<int> bits) {
       int r = 0;
       for (auto [k, bit] : llvm::enumerate(bits))
@@ -324,10 +203,10 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
     return mlir::success();
   }
   for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!access.startsGroup(r))
+    if (!access.plan.startsVector(r))
       continue;
-    llvm::SmallVector<int> group = access.group(r);
-    llvm::Value *vector = b.CreateAlignedLoad(memoryVector(t, access.width()), access.pointer(r),
+    llvm::SmallVector<int> group = access.plan.vector(r);
+    llvm::Value *vector = b.CreateAlignedLoad(memoryVector(t, access.plan.width()), access.pointer(r),
                                               llvm::Align(byteSize(t) * group.size()));
     Regs elements(group.size());
     unpackVector(t, vector, elements);

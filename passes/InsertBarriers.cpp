@@ -9,7 +9,7 @@
 /// The state is the set of accesses since the last barrier on some path. Conditions of branches and loops are
 /// scalars and the same for all threads, so a barrier may stand anywhere.
 
-#include "passes/IndexFacts.h"
+#include "ir/IndexFacts.h"
 #include "passes/Passes.h"
 #include "passes/SharedAccesses.h"
 
@@ -91,11 +91,11 @@ SmallVector<Access, 2> accessesOf(Operation *op) {
     result.push_back({op, writes, true, false, begin, begin + alloc.getType().bytes(), Value()});
   });
   if (auto load = dyn_cast<tgpu::GlobalLoadOp>(op))
-    result.push_back({op, false, false, false, 0, 0, rootTensor(load.getX())});
+    result.push_back({op, false, false, false, 0, 0, tileir::rootTensor(load.getX())});
   else if (auto gather = dyn_cast<tgpu::GlobalGatherOp>(op))
-    result.push_back({op, false, false, false, 0, 0, rootTensor(gather.getX())});
+    result.push_back({op, false, false, false, 0, 0, tileir::rootTensor(gather.getX())});
   else if (auto store = dyn_cast<tgpu::GlobalStoreOp>(op))
-    result.push_back({op, true, false, false, 0, 0, rootTensor(store.getX())});
+    result.push_back({op, true, false, false, 0, 0, tileir::rootTensor(store.getX())});
   return result;
 }
 

@@ -203,51 +203,20 @@ std::optional<Layout> reshapeLayout(const Layout &layout, ArrayRef<int64_t> from
 // --- memory accesses
 // --------------------------------------------------------------------------------------------
 
-namespace {
-
-template <class A> A argumentAttr(Value tensor, StringRef name) {
-  auto arg = dyn_cast<BlockArgument>(tensor);
-  auto func = arg ? dyn_cast_or_null<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-  return func ? func.getArgAttrOfType<A>(arg.getArgNumber(), name) : A();
-}
-
-int64_t powerOfTwoIn(int64_t n) { return n <= 0 ? 1 : n & -n; }
-
-} // namespace
-
 AccessFact accessFact(IndexFacts &facts, Value tensor, ValueRange offsets, ArrayRef<int64_t> axes,
                       ValueRange lo, ValueRange hi, Type tile) {
   ArrayRef<int64_t> shape = shapeOf(tile);
+  tgpu::MemoryRun run = tgpu::memoryRun(facts, {tensor, offsets, axes, lo, hi, Value(), tile});
   AccessFact fact;
+  if (run.axis >= 0 && shape[run.axis] > 1) {
+    fact.axis = run.axis;
+    fact.elems = std::min(run.elems, shape[run.axis] & -shape[run.axis]);
+    return fact;
+  }
   // Without knowledge of strides: the last axis that moves.
   fact.axis = int(shape.size()) - 1;
   while (fact.axis > 0 && shape[fact.axis] == 1)
     --fact.axis;
-  Value root = rootTensor(tensor);
-  auto unit = argumentAttr<IntegerAttr>(root, unitStrideAttr);
-  if (!unit || unit.getInt() < 0 || unit.getInt() >= int64_t(shape.size()))
-    return fact;
-  int axis = int(unit.getInt());
-  if (shape[axis] == 1)
-    return fact;
-  fact.axis = axis;
-  int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(tile))));
-  int64_t align = 1;
-  if (auto attr = argumentAttr<IntegerAttr>(root, alignAttr))
-    align = attr.getInt();
-  int64_t elems = std::min<int64_t>(16, powerOfTwoIn(align)) / bytes;
-  elems = std::min({elems, powerOfTwoIn(shape[axis]), facts.divisor(offsets[axis])});
-  auto strides = argumentAttr<DenseI64ArrayAttr>(root, strideDivAttr);
-  for (int d = 0; d < int(shape.size()); ++d)
-    if (d != axis)
-      elems = std::min(elems, strides && d < strides.size() ? powerOfTwoIn(strides[d]) : int64_t(1));
-  for (auto slice = tensor.getDefiningOp<SliceOp>(); slice; slice = slice.getX().getDefiningOp<SliceOp>())
-    if (slice.getAxis() == uint64_t(axis))
-      elems = std::min({elems, facts.divisor(slice.getLo()), facts.dimDivisor(slice.getX(), axis)});
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] == axis)
-      elems = std::min({elems, facts.divisor(lo[i]), facts.divisor(hi[i])});
-  fact.elems = std::max<int64_t>(1, elems);
   return fact;
 }
 

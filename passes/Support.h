@@ -3,14 +3,15 @@
 /// memory accesses, the split of a product over warps.
 #pragma once
 
-#include "ir/TgpuDialect.h"
+#include "ir/AccessPlan.h"
 #include "ir/base/MmaTable.h"
-#include "passes/IndexFacts.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace sectile::passes {
+
+using tileir::IndexFacts;
 
 inline bool isTile(mlir::Value v) { return llvm::isa<mlir::RankedTensorType>(v.getType()); }
 

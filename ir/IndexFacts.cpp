@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/IndexFacts.h"
+#include "ir/IndexFacts.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
@@ -9,9 +9,8 @@
 
 using namespace mlir;
 using namespace sectile;
-using namespace sectile::tileir;
 
-namespace sectile::passes {
+namespace sectile::tileir {
 
 namespace {
 
@@ -45,7 +44,7 @@ int64_t argumentEntry(Value tensor, StringRef name, int64_t axis) {
   auto entries = func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), name);
   if (!entries || axis >= entries.size())
     return 1;
-  return std::max<int64_t>(1, entries[axis]);
+  return divisorOf(std::max<int64_t>(1, entries[axis]));
 }
 
 } // namespace
@@ -142,6 +141,12 @@ IndexFact IndexFacts::ofBinary(BinaryOp op) {
     return {1, a.nonNegative && b.nonNegative, a.bits};
   case BinaryFn::k_rem:
     return {std::min(a.divisor, b.divisor), a.nonNegative, a.bits};
+  case BinaryFn::k_bitor:
+  case BinaryFn::k_bitxor: {
+    bool nonNegative = a.nonNegative && b.nonNegative;
+    return {std::min(a.divisor, b.divisor), nonNegative,
+            std::min(63u, std::max(a.bits, b.bits) + (nonNegative ? 0 : 1))};
+  }
   case BinaryFn::k_floormod:
     return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative, std::max(a.bits, b.bits)};
   case BinaryFn::k_bitand:
@@ -202,11 +207,13 @@ IndexFact IndexFacts::compute(Value v) {
       .Case([&](tgpu::ConvertLayoutOp convert) { return of(convert.getX()); })
       .Case([&](CastOp castOp) -> IndexFact {
         Type from = elementOf(castOp.getX().getType());
+        // A narrower integer keeps the low bits, so the divisor holds, or the value is 0.
+        int64_t divisor = from.isIntOrIndex() ? of(castOp.getX()).divisor : 1;
         if (auto integer = dyn_cast<IntegerType>(from)) {
           bool isUnsigned = integer.isUnsigned() || integer.getWidth() == 1;
-          return {1, isUnsigned && integer.getWidth() < 64, std::min(63u, integer.getWidth())};
+          return {divisor, isUnsigned && integer.getWidth() < 64, std::min(63u, integer.getWidth())};
         }
-        return {};
+        return {divisor};
       })
       .Case([&](IotaOp iota) -> IndexFact {
         int64_t length = shapeOf(iota.getType())[iota.getAxis()];
@@ -253,4 +260,4 @@ bool IndexFacts::endsInside(Value tensor, int64_t axis, Value offset, int64_t le
   return false;
 }
 
-} // namespace sectile::passes
+} // namespace sectile::tileir

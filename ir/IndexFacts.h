@@ -8,7 +8,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseMap.h"
 
-namespace sectile::passes {
+namespace sectile::tileir {
 
 /// Facts of one index scalar, or of every lane of an index tile.
 struct IndexFact {
@@ -36,7 +36,7 @@ public:
 
 private:
   IndexFact compute(mlir::Value v);
-  IndexFact ofBinary(sectile::tileir::BinaryOp op);
+  IndexFact ofBinary(BinaryOp op);
   IndexFact ofCarried(mlir::Value carried, mlir::Value init, mlir::Value yielded);
 
   llvm::DenseMap<mlir::Value, IndexFact> known;
@@ -48,4 +48,4 @@ mlir::Value rootAlongAxis(mlir::Value tensor, int64_t axis);
 /// The kernel argument behind a view.
 mlir::Value rootTensor(mlir::Value tensor);
 
-} // namespace sectile::passes
+} // namespace sectile::tileir
