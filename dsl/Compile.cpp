@@ -56,10 +56,22 @@ Traced traceAndVerify(mlir::MLIRContext &context, const detail::KernelDesc &kern
   return traced;
 }
 
-void specialiseModule(const Traced &traced) {
-  for (size_t i = 0; i < traced.args.size(); ++i)
-    if (traced.args[i].isTensor())
-      setSpecialisation(*traced.module, static_cast<unsigned>(i), specialise(traced.args[i]), traced.args[i].rank);
+/// Writes what this launch tells of its tensors, which is what the variant's key holds (Launch.cpp), as attributes.
+void specialiseModule(const Traced &traced, const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Config &config) {
+  std::vector<ArgSpec> specs;
+  for (const KernelArg &arg : args)
+    specs.push_back(specialise(arg));
+  std::vector<CoveredAxis> covers;
+  for (const auto &[name, value] : config.values())
+    if (value.coverArg >= 0)
+      covers.push_back({value.coverArg, value.coverAxis, value.value});
+  boundDims(specs, args, covers);
+  unsigned next = 0; // among the function's arguments
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].isTensor())
+      setSpecialisation(*traced.module, next, specs[i], args[i].rank);
+    next += kernel.params[i].kind != detail::ParamDesc::Kind::constant;
+  }
 }
 
 LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config, const std::string &arch) {
@@ -97,7 +109,7 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
   Traced traced = traceAndVerify(*context, kernel, args, config, times);
   if (arch == "interpreter")
     return compileForInterpreter(kernel, traced, std::move(config));
-  specialiseModule(traced);
+  specialiseModule(traced, kernel, args, config);
 
   // 3 cache lookup: in memory, then on disk, by content.
   std::string key = keyText(moduleText(*traced.module), config, arch);
@@ -140,7 +152,7 @@ std::string emitStage(const detail::KernelDesc &kernel, std::span<const KernelAr
   ContextLease context;
   Config config = overrides ? *overrides : Config();
   Traced traced = traceAndVerify(*context, kernel, args, config, times);
-  specialiseModule(traced);
+  specialiseModule(traced, kernel, args, config);
   LowerOptions options = lowerOptions(kernel, config, arch);
   options.until = stage;
   Lowered lowered = lower(*traced.module, options, times);

@@ -9,6 +9,8 @@
 #include <sectile/Error.h>
 #include <sectile/Targets.h>
 
+#include "llvm/ADT/SmallVector.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +24,7 @@
 namespace sectile {
 namespace {
 
-/// The key of a variant: device, configuration, constants, buckets of covered dims, specialisation of every tensor.
+/// The key of a variant: device, configuration, constants, tiles of covered axes, specialisation of every tensor.
 /// Words, so that building and comparing one costs tens of nanoseconds.
 class VariantKey {
 public:
@@ -61,8 +63,9 @@ struct HashKey {
   size_t operator()(const VariantKey &key) const { return key.hash(); }
 };
 
-/// A dim that `cfg.cover` looked at: its bucket belongs to the key.
+/// An axis that `cfg.cover` looked at: the tile that covers it belongs to the key.
 struct Cover {
+  std::string name;
   int arg, axis;
   bool operator==(const Cover &) const = default;
 };
@@ -100,20 +103,31 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
       key.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(value.value)));
     }
   }
-  for (const Cover &cover : covers)
-    key.add(static_cast<std::uint64_t>(detail::coverBucket(args[static_cast<size_t>(cover.arg)].dims[static_cast<size_t>(cover.axis)])));
+  llvm::SmallVector<CoveredAxis, 8> covered;
+  for (const Cover &cover : covers) {
+    const KernelArg &arg = args[static_cast<size_t>(cover.arg)];
+    const std::int64_t dim = arg.dims[static_cast<size_t>(cover.axis)];
+    const std::optional<int> byHand = overrides ? overrides->get(cover.name) : std::nullopt;
+    const std::int64_t tile = byHand ? *byHand : detail::coverBucket(dim);
+    // A tile set by hand covers what fits into it: longer rows are no launch of this variant.
+    key.add(static_cast<std::uint64_t>(tile) << 1 | (dim <= tile));
+    if (dim <= tile)
+      covered.push_back({cover.arg, cover.axis, tile});
+  }
+  llvm::SmallVector<ArgSpec, 8> specs(isGpu ? args.size() : 0);
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (args[i].isTensor())
+      specs[i] = specialise(args[i]);
+  if (isGpu)
+    boundDims(specs, args, covered);
   for (size_t i = 0; i < args.size(); ++i) {
     if (kernel.params[i].kind == detail::ParamDesc::Kind::constant) {
       key.add(args[i].scalar);
     } else if (isGpu && args[i].isTensor()) {
-      ArgSpec spec = specialise(args[i]);
-      std::uint64_t word = spec.alignBytes | static_cast<std::uint64_t>(static_cast<std::uint8_t>(spec.unitStrideAxis)) << 8;
-      int shift = 16; // divisibilities are powers of two up to 16: 3 bits each
-      for (int d = 0; d < args[i].rank; ++d, shift += 6)
-        word |= static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(spec.strideDiv[static_cast<size_t>(d)])) |
-                                           std::countr_zero(static_cast<unsigned>(spec.dimDiv[static_cast<size_t>(d)])) << 3)
-                << shift;
-      key.add(word);
+      key.add(packed(specs[i]));
+      for (int d = 0; d < args[i].rank; ++d)
+        if (specs[i].dimMax[static_cast<size_t>(d)])
+          key.add(static_cast<std::uint64_t>(specs[i].dimMax[static_cast<size_t>(d)]) << 3 | static_cast<std::uint64_t>(d));
     }
   }
   return key;
@@ -135,7 +149,7 @@ bool learnCovers(KernelState &state, const Config &config) {
   size_t before = known.size();
   for (const auto &[name, value] : config.values())
     if (value.coverArg >= 0)
-      if (Cover cover{value.coverArg, value.coverAxis}; std::find(known.begin(), known.end(), cover) == known.end())
+      if (Cover cover{name, value.coverArg, value.coverAxis}; std::find(known.begin(), known.end(), cover) == known.end())
         known.push_back(cover);
   if (known.size() == before && state.covers)
     return false;

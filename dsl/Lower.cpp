@@ -48,6 +48,13 @@ void setSpecialisation(mlir::ModuleOp module, unsigned index, const ArgSpec &spe
     func.setArgAttr(index, tileir::alignAttr, b.getI64IntegerAttr(spec.alignBytes));
     func.setArgAttr(index, tileir::strideDivAttr, b.getDenseI64ArrayAttr(strideDiv));
     func.setArgAttr(index, tileir::dimDivAttr, b.getDenseI64ArrayAttr(dimDiv));
+    llvm::SmallVector<int64_t> strideRem(spec.strideRem.begin(), spec.strideRem.begin() + rank);
+    func.setArgAttr(index, tileir::strideRemAttr, b.getDenseI64ArrayAttr(strideRem));
+    llvm::ArrayRef<int64_t> dimMax(spec.dimMax.data(), static_cast<size_t>(rank));
+    if (llvm::any_of(dimMax, [](int64_t most) { return most != 0; }))
+      func.setArgAttr(index, tileir::dimMaxAttr, b.getDenseI64ArrayAttr(dimMax));
+    if (spec.small)
+      func.setArgAttr(index, tileir::smallAttr, b.getUnitAttr());
     if (spec.unitStrideAxis >= 0)
       func.setArgAttr(index, tileir::unitStrideAttr, b.getI64IntegerAttr(spec.unitStrideAxis));
   });

@@ -55,7 +55,8 @@ struct Lowered {
 /// target, InternalError with a reproducer for bugs; never aborts.
 Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &times);
 
-/// Sets tile.align, tile.stride_div, tile.dim_div and tile.unit_stride of argument `index` of the kernel.
+/// Writes the facts of argument `index` of the kernel as its attributes: tile.align, tile.stride_div, tile.stride_rem,
+/// tile.dim_div, and where known tile.unit_stride, tile.dim_max, tile.small.
 void setSpecialisation(mlir::ModuleOp module, unsigned index, const ArgSpec &spec, int rank);
 
 /// The module as text without locations: what the cache key is made of.

@@ -34,17 +34,18 @@ IndexFact factOf(int64_t value) {
 IndexFact join(IndexFact a, IndexFact b) {
   return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative, std::max(a.bits, b.bits)};
 }
+/// Entry of an argument attribute that is a list by axis; 0 if there is none.
 int64_t argumentEntry(Value tensor, StringRef name, int64_t axis) {
   auto arg = dyn_cast<BlockArgument>(tensor);
   if (!arg)
-    return 1;
+    return 0;
   auto func = dyn_cast_or_null<func::FuncOp>(arg.getOwner()->getParentOp());
   if (!func)
-    return 1;
+    return 0;
   auto entries = func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), name);
   if (!entries || axis >= entries.size())
-    return 1;
-  return divisorOf(std::max<int64_t>(1, entries[axis]));
+    return 0;
+  return std::max<int64_t>(0, entries[axis]);
 }
 
 } // namespace
@@ -81,7 +82,24 @@ int64_t IndexFacts::dimDivisor(Value tensor, int64_t axis) {
   if (auto slice = tensor.getDefiningOp<SliceOp>())
     // The length is hi - lo where both are clamped to [0, dim], or 0.
     return std::min({divisor(slice.getLo()), divisor(slice.getHi()), dimDivisor(slice.getX(), axis)});
-  return argumentEntry(tensor, dimDivAttr, axis);
+  return divisorOf(std::max<int64_t>(1, argumentEntry(tensor, dimDivAttr, axis)));
+}
+
+int64_t IndexFacts::dimMax(Value tensor, int64_t axis) {
+  int64_t most = 0;
+  for (auto slice = tensor.getDefiningOp<SliceOp>(); slice; slice = tensor.getDefiningOp<SliceOp>()) {
+    tensor = slice.getX();
+    if (slice.getAxis() != uint64_t(axis))
+      continue;
+    // Both ends are clamped to [0, dim]; at least 1, since 0 means that nothing is known.
+    auto lo = constant(slice.getLo()), hi = constant(slice.getHi());
+    if (!hi || *hi >= maxDivisor)
+      continue;
+    int64_t length = std::max<int64_t>(1, *hi - std::max<int64_t>(0, lo.value_or(0)));
+    most = most ? std::min(most, length) : length;
+  }
+  int64_t whole = argumentEntry(tensor, dimMaxAttr, axis);
+  return most && whole ? std::min(most, whole) : std::max(most, whole);
 }
 
 IndexFact IndexFacts::of(Value v) {

@@ -31,6 +31,8 @@ public:
 
   /// Divisor of the length of an axis of a tensor view.
   int64_t dimDivisor(mlir::Value tensor, int64_t axis);
+  /// The most elements along an axis of a tensor view, from `tile.dim_max` and slices between constants; 0: not known.
+  int64_t dimMax(mlir::Value tensor, int64_t axis);
   /// True if offset + length <= dim(tensor, axis) on every program and iteration.
   bool endsInside(mlir::Value tensor, int64_t axis, mlir::Value offset, int64_t length);
 

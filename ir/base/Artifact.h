@@ -7,21 +7,42 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace sectile {
 
-/// What a compiled variant may assume of one tensor argument. A power of two each, capped at 16.
+/// What a compiled variant may assume of one tensor argument. Alignment and divisors are powers of two up to 16.
 struct ArgSpec {
   std::uint8_t alignBytes = 1;                    ///< the base pointer is a multiple of this
   std::int8_t unitStrideAxis = -1;                ///< the axis whose stride is exactly 1; -1: none
+  bool small = false;                             ///< byte offsets of all elements are in [0, 2^31)
   std::array<std::uint8_t, maxRank> strideDiv{};  ///< stride d, in elements, is a multiple of this (1..16)
+  std::array<std::uint8_t, maxRank> strideRem{};  ///< stride d modulo vectorElements(); 0 where never stepped over
   std::array<std::uint8_t, maxRank> dimDiv{};     ///< dim d is a multiple of this (1..16)
+  std::array<std::int64_t, maxRank> dimMax{};     ///< dim d is at most this; 0: not known (see boundDims)
   bool operator==(const ArgSpec &) const = default;
 };
-/// The specialisation of these actual values.
+/// The specialisation of these actual values, all but dimMax.
 ArgSpec specialise(const KernelArg &arg);
+/// All facts but dimMax in one word.
+std::uint64_t packed(const ArgSpec &spec);
+
+/// Elements of the widest access to memory: 16 bytes, or one element.
+int vectorElements(DType dtype);
+/// Rows along `axis` (of stride 1) start at multiples of 16 bytes and at other places.
+bool hasSkewedRows(const KernelArg &arg, int axis);
+
+/// An axis of an argument that one tile of `tile` elements covers in every launch of the variant.
+struct CoveredAxis {
+  int arg = 0, axis = 0;
+  std::int64_t tile = 0;
+};
+/// Fills dimMax of all arguments from the covered axes: for these and for the unit-stride axis of every tensor the
+/// bound is the tile, less vectorElements() - 1 where the dims leave that room and some tensor has skewed rows or an
+/// unaligned pointer (a row may then start that much inside the tile).
+void boundDims(std::span<ArgSpec> specs, std::span<const KernelArg> args, std::span<const CoveredAxis> covers);
 
 /// One axis of the iteration space: ceil(dims[axis] of argument `arg` / tile) programs.
 struct GridAxis {

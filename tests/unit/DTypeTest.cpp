@@ -278,3 +278,100 @@ TEST_CASE("specialisation keeps what may be assumed", "[artifact]") {
   CHECK(specialise(scalar) == specialise(scalar));
   CHECK(specialise(scalar).unitStrideAxis == -1);
 }
+
+TEST_CASE("specialisation keeps how rows lie to each other and whether offsets are small", "[artifact]") {
+  KernelArg arg;
+  arg.dtype = DType::bf16; // 8 elements to a vector
+  arg.rank = 2;
+  arg.data = reinterpret_cast<void *>(std::uintptr_t(0x1000));
+  arg.dims = {16384, 50257};
+  arg.strides = {50257, 1};
+  ArgSpec s = specialise(arg);
+  CHECK(s.strideRem == std::array<std::uint8_t, maxRank>{1, 1, 0, 0, 0});
+  CHECK(s.small); // 1.65 GB
+  CHECK(hasSkewedRows(arg, 1));
+  CHECK_FALSE(hasSkewedRows(arg, 0));
+  arg.strides = {50264, 1};
+  CHECK(specialise(arg).strideRem[0] == 0);
+  CHECK_FALSE(hasSkewedRows(arg, 1));
+  arg.strides = {-3, 1};
+  CHECK(specialise(arg).strideRem[0] == 5);
+  arg.dims[0] = 1; // one row: its stride means nothing
+  CHECK(specialise(arg).strideRem[0] == 0);
+  CHECK(specialise(arg).small);
+  CHECK_FALSE(hasSkewedRows(arg, 1));
+
+  // The last element of all decides: below 2^31 bytes or not.
+  arg.dtype = DType::f32;
+  arg.dims = {1 << 15, 1 << 14};
+  arg.strides = {1 << 14, 1};
+  CHECK(specialise(arg).small);
+  arg.dims[0] += 1;
+  CHECK_FALSE(specialise(arg).small);
+  arg.dims = {2, 4};
+  arg.strides = {-4, 1};
+  CHECK_FALSE(specialise(arg).small);
+  arg.strides = {std::int64_t(1) << 62, 1};
+  CHECK_FALSE(specialise(arg).small);
+  arg.dims = {std::int64_t(1) << 40, 4};
+  CHECK_FALSE(specialise(arg).small);
+  arg.strides = {0, 1}; // a broadcast row
+  CHECK(specialise(arg).small);
+  arg.dims = {std::int64_t(1) << 40, 0};
+  CHECK(specialise(arg).small);
+
+  // Every fact changes the word of the key.
+  arg.dims = {100, 30};
+  arg.strides = {30, 1};
+  std::uint64_t word = packed(specialise(arg));
+  auto changed = [&](auto change) {
+    ArgSpec other = specialise(arg);
+    change(other);
+    return packed(other) != word;
+  };
+  CHECK(changed([](ArgSpec &a) { a.small = false; }));
+  CHECK(changed([](ArgSpec &a) { a.unitStrideAxis = -1; }));
+  CHECK(changed([](ArgSpec &a) { a.alignBytes = 4; }));
+  CHECK(changed([](ArgSpec &a) { a.strideRem[0] = 3; }));
+  CHECK(changed([](ArgSpec &a) { a.strideDiv[4] = 16; }));
+  CHECK(changed([](ArgSpec &a) { a.dimDiv[4] = 8; }));
+  CHECK(changed([](ArgSpec &a) { a.strideRem[4] = 15; }));
+}
+
+TEST_CASE("bounds of dims from the axes that tiles cover", "[artifact]") {
+  auto tensor = [](DType dtype, std::int64_t rows, std::int64_t columns) {
+    KernelArg arg;
+    arg.dtype = dtype;
+    arg.rank = 2;
+    arg.data = reinterpret_cast<void *>(std::uintptr_t(0x1000));
+    arg.dims = {rows, columns};
+    arg.strides = {columns, 1};
+    return arg;
+  };
+  auto bounds = [](std::vector<KernelArg> args, std::vector<CoveredAxis> covers) {
+    std::vector<ArgSpec> specs;
+    for (const KernelArg &arg : args)
+      specs.push_back(specialise(arg));
+    boundDims(specs, args, covers);
+    std::vector<std::pair<std::int64_t, std::int64_t>> r;
+    for (const ArgSpec &s : specs)
+      r.emplace_back(s.dimMax[0], s.dimMax[1]);
+    return r;
+  };
+  using R = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  KernelArg scalar;
+  // Rows that all start at multiples of 16 bytes leave no room, so that 1000 and 1024 share a variant.
+  CHECK(bounds({tensor(DType::bf16, 5, 1000)}, {{0, 1, 1024}}) == R{{0, 1024}});
+  CHECK(bounds({tensor(DType::bf16, 5, 1024)}, {{0, 1, 1024}}) == R{{0, 1024}});
+  // Skewed ones leave V - 1, each tensor its own V, also those with aligned rows.
+  CHECK(bounds({tensor(DType::bf16, 5, 1001), tensor(DType::f32, 5, 1001), scalar, tensor(DType::u8, 1, 1001)},
+               {{0, 1, 1024}}) == R{{0, 1017}, {0, 1021}, {0, 0}, {0, 1009}});
+  CHECK(bounds({tensor(DType::bf16, 5, 1023)}, {{0, 1, 1024}}) == R{{0, 1024}});
+  // A dim that is longer than the tile is not bounded by it; the least bound of several counts.
+  CHECK(bounds({tensor(DType::f32, 8, 64), tensor(DType::f32, 8, 128)}, {{0, 1, 64}}) == R{{0, 64}, {0, 0}});
+  CHECK(bounds({tensor(DType::f32, 8, 64), tensor(DType::f32, 8, 128)}, {{1, 1, 128}, {0, 1, 64}}) == R{{0, 64}, {0, 128}});
+  // A covered axis of another stride.
+  CHECK(bounds({tensor(DType::f32, 8, 64)}, {{0, 0, 16}}) == R{{16, 0}});
+  // No cover, no bound.
+  CHECK(bounds({tensor(DType::f32, 8, 64)}, {}) == R{{0, 0}});
+}
