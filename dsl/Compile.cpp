@@ -28,9 +28,9 @@ std::vector<KernelArg> functionArgs(const detail::KernelDesc &kernel, std::span<
 }
 
 /// Everything an artifact depends on, and nothing else: no paths, no locations, no addresses.
-std::string keyText(const std::string &moduleText, const Config &config, const std::string &arch) {
-  static const std::string assembler = [] {
-    auto ptxas = runtime::Ptxas::find();
+std::string keyText(const std::string &moduleText, const Config &config, const std::string &arch, const SourceLoc &where) {
+  static const std::string assembler = [&] {
+    auto ptxas = runtime::Ptxas::find(where);
     return ptxas ? ptxas->version() : std::string("driver");
   }();
   return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {}\n{}", SECTILE_VERSION, LLVM_VERSION_STRING,
@@ -76,7 +76,14 @@ void specialiseModule(const Traced &traced, const detail::KernelDesc &kernel, st
 
 LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config, const std::string &arch) {
   LowerOptions options;
+  if (config.stages < 0 || config.stages > 1)
+    throw UserError({kernel.where, kernel.name, "Config",
+                     fmt::format("stages is set to {}, and code for {} has no pipelined loads: each load is one stage",
+                                 config.stages, arch),
+                     "config_stages", "leave stages at 0, or set it to 1"});
   options.kernel = kernel.name;
+  options.where = kernel.where;
+  options.config = config.str();
   options.pipeline.arch = arch;
   options.pipeline.schedule.warps = config.warps;
   return options;
@@ -112,7 +119,7 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
   specialiseModule(traced, kernel, args, config);
 
   // 3 cache lookup: in memory, then on disk, by content.
-  std::string key = keyText(moduleText(*traced.module), config, arch);
+  std::string key = keyText(moduleText(*traced.module), config, arch, kernel.where);
   std::vector<std::string> warnings;
   auto found = runtime::KernelCache::global().get(kernel.name, key, [&](const std::string &) {
     // 4 passes, 5 code generation and assembler.

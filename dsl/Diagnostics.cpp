@@ -82,13 +82,15 @@ std::string writeReproducer(const std::string &kernel, const std::string &stage,
 }
 
 void DiagnosticCollector::raise(const std::string &kernel, const std::string &stage, const std::string &moduleText,
-                                const std::string &replayFlags) {
+                                const std::string &replayFlags, const std::string &config) {
   for (const Entry &e : errors) {
     ErrorParts parts;
     if (!splitDiagnostic(e.text, parts))
       continue;
     parts.loc = e.loc;
     parts.kernel = kernel;
+    if (!config.empty())
+      parts.message += ", with " + config;
     throw UserError(parts);
   }
   std::string why = errors.empty() ? "no diagnostic" : errors.front().text;

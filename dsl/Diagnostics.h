@@ -23,8 +23,9 @@ public:
   /// Throws what the collected errors amount to. A diagnostic `message [rule]; way out` is the user's mistake. Anything
   /// else is ours: the module as it was before the failing stage goes to a reproducer file.
   /// \param stage what failed, for the InternalError.
+  /// \param config the candidate of the kernel that was compiled; it becomes part of the message.
   [[noreturn]] void raise(const std::string &kernel, const std::string &stage, const std::string &moduleText,
-                          const std::string &replayFlags);
+                          const std::string &replayFlags, const std::string &config = {});
   bool empty() const { return errors.empty(); }
 
 private:

@@ -2,6 +2,7 @@
 // Finds the variant of a kernel that fits the actual arguments, compiling it on first use, and runs it.
 #include "dsl/Compile.h"
 #include "dsl/Trace.h"
+#include "ir/base/TargetList.h"
 #include "ir/Interp.h"
 #include "runtime/Launch.h"
 
@@ -336,7 +337,7 @@ std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args, cons
     throw UserError({where, kernel.name, "emit", fmt::format("'{}' is no stage", stage), "emit_stage",
                      "name tile, tgpu, llvm, ptx or cubin"});
   if (!findTarget(arch))
-    throw UserError({where, kernel.name, "emit", fmt::format("'{}' is no target", arch), "emit_arch",
+    throw UserError({where, kernel.name, "emit", fmt::format("'{}' is no target; targets are {}", arch, targetList()), "emit_arch",
                      "name a row of the targets table, such as sm_90a (`sectile targets` lists them)"});
   return emitStage(kernel, args, overrides, std::string(arch), *parsed);
 }

@@ -72,7 +72,7 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
   if (options.pipeline.schedule.warps)
     replay += fmt::format(" --warps={}", options.pipeline.schedule.warps);
   auto fail = [&](const char *stage, const std::string &text) {
-    diagnostics.raise(options.kernel, stage, text, replay);
+    diagnostics.raise(options.kernel, stage, text, replay, options.config);
   };
   const runtime::Env &env = runtime::env();
 
@@ -120,12 +120,14 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     return result;
 
   StageClock clock(times, "ptxas");
-  if (auto ptxas = runtime::Ptxas::find()) {
+  if (auto ptxas = runtime::Ptxas::find(options.where)) {
     runtime::PtxasResult assembled = ptxas->assemble(result.artifact.ptx, result.artifact.arch);
-    if (!assembled.ok)
-      throw InternalError(fmt::format("ptxas {} failed on kernel '{}' for {}: {}\n{}", ptxas->version(), options.kernel,
-                                      result.artifact.arch, assembled.problem, assembled.log),
+    if (!assembled.ok) {
+      llvm::StringRef log = llvm::StringRef(assembled.log).trim();
+      throw InternalError(fmt::format("ptxas {} failed on kernel '{}' for {}: {}{}{}", ptxas->version(), options.kernel,
+                                      result.artifact.arch, assembled.problem, log.empty() ? "" : "; all it said: ", log.str()),
                           writeReproducer(options.kernel, "ptxas", moduleText(*original, true), replay));
+    }
     result.artifact.cubin = std::move(assembled.cubin);
     result.artifact.ptxasLog = std::move(assembled.log);
     result.artifact.registers = assembled.registers;

@@ -40,6 +40,8 @@ private:
 
 struct LowerOptions {
   std::string kernel;            ///< for errors
+  SourceLoc where;               ///< of the kernel, for errors that are about no op
+  std::string config;            ///< the candidate, "BM=64 warps=8", for errors
   passes::PipelineOptions pipeline;
   Stage until = Stage::cubin;    ///< where to stop; `text` receives what that stage made
   bool assemble = true;          ///< run ptxas where it is found; else the driver assembles at load

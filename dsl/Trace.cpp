@@ -79,10 +79,7 @@ Trace::Trace(MLIRContext &context, const KernelDesc &kernel, std::span<const Ker
     : kernel(kernel), hostArgs(hostArgs), config(config), id(nextTrace++), build(&context),
       lastUser(kernel.where) {
   if (active)
-    throw UserError({SourceLoc(kernel.where), active->kernel.name, "kernel",
-                     std::string("kernel ") + kernel.name + " is launched inside the body of kernel " +
-                         active->kernel.name,
-                     "nested_trace", "launch kernels from host code, and share code as functions on Tiles"});
+    throw InternalError(std::string("kernel ") + kernel.name + " is traced inside the trace of kernel " + active->kernel.name);
   active = this;
 }
 
@@ -227,8 +224,7 @@ CellRef Trace::define(Value value, Position loc) {
 Trace::Cell &Trace::cellOf(CellRef ref, llvm::StringRef op, Position loc) {
   if (ref.trace != id)
     fail(loc, op,
-         ref.trace ? "this Tile belongs to another run of a kernel's body"
-                   : "this tensor is no parameter of the kernel",
+         "this Tile belongs to another run of a kernel's body",
          "tile_trace",
          "Tiles live only while their kernel is traced: make them inside the body, keep none in static "
          "or host variables");

@@ -558,8 +558,7 @@ LogicalResult Resolver::resolve(scf::ForOp loop) {
     };
     auto wider = loop.replaceWithAdditionalYields(b, inits, /*replaceInitOperandUsesInLoop=*/false, same);
     if (failed(wider))
-      return loop.emitOpError(
-          "carries values whose extents cannot be carried [resolve_tails_c2]; report this");
+      return loop.emitOpError("carries values whose extents cannot be carried (a fault of the compiler)");
     loop = cast<scf::ForOp>(wider->getOperation());
     facts = IndexFacts(); // block arguments have been replaced
     ends.clear();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ir/base/TargetList.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/Env.h"
 #include "runtime/Log.h"
@@ -74,8 +75,8 @@ std::shared_ptr<DeviceImpl> makeGpu(const Driver &driver, int ordinal, std::sour
         {.loc = loc,
          .kernel = {},
          .op = "Device::gpu",
-         .message = fmt::format("GPU {} ({}) has compute capability {}.{}, for which there is no target",
-                                ordinal, d->name, p.computeMajor, p.computeMinor),
+         .message = fmt::format("GPU {} ({}) has compute capability {}.{}, for which there is no target; targets are {}",
+                                ordinal, d->name, p.computeMajor, p.computeMinor, targetList()),
          .rule = "gpu_unsupported",
          .wayOut = "use another GPU, or Device::interpreter()"});
   d->arch = std::string(target->arch);

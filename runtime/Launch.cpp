@@ -108,16 +108,13 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
 
 void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args, const CallSite &site) {
   if (args.size() != info.argRanks.size())
-    refuse(site,
-           fmt::format("{} arguments are given and the kernel takes {}", args.size(), info.argRanks.size()),
-           "arg_count", "pass the arguments of the kernel's signature");
+    throw InternalError(fmt::format("kernel {}: {} arguments are given and the kernel takes {}", site.kernel,
+                                    args.size(), info.argRanks.size()));
   for (std::size_t i = 0; i < args.size(); ++i) {
     const KernelArg &a = args[i];
     if (a.rank != info.argRanks[i])
-      refuse(site,
-             fmt::format("argument {} has rank {} and the kernel takes rank {} (-1: a scalar)", i, a.rank,
-                         info.argRanks[i]),
-             "arg_rank", "pass the arguments of the kernel's signature");
+      throw InternalError(fmt::format("kernel {}: argument {} has rank {} and the kernel takes rank {} (-1: a scalar)",
+                                      site.kernel, i, a.rank, info.argRanks[i]));
     for (int d = 0; d < a.rank; ++d)
       if (a.dims[d] < 0)
         refuse(

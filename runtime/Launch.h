@@ -28,8 +28,8 @@ struct CallSite {
 };
 
 /// Refuses arguments whose number or ranks are not those of `info`, negative dims, and null pointers of
-/// tensors that have elements. UserError [arg_count], [arg_rank], [arg_dims], [null_pointer], each naming the
-/// argument by number.
+/// tensors that have elements. InternalError for a wrong number or rank of arguments, which the types of a kernel rule
+/// out; UserError [arg_dims], [arg_strides], [null_pointer], each naming the argument by number.
 SECTILE_API void checkArguments(const LaunchInfo &info, std::span<const KernelArg> args,
                                 const CallSite &site);
 

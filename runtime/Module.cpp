@@ -45,9 +45,8 @@ bool isRefusedImage(CuResult r) {
 void checkLimits(const char *kernel, const Artifact &a, const detail::DeviceImpl &d,
                  std::source_location loc) {
   if (a.arch != d.arch)
-    throw error(kernel, loc,
-                fmt::format("the code is for {} and GPU {} ({}) runs {}", a.arch, d.ordinal, d.name, d.arch),
-                "arch_mismatch", "compile for this device");
+    throw InternalError(fmt::format("kernel {}: the code is for {} and GPU {} ({}) runs {}", kernel, a.arch, d.ordinal,
+                                    d.name, d.arch));
   if (a.launch.sharedBytes > d.properties.sharedBytesPerBlock)
     throw error(kernel, loc,
                 fmt::format("the tiles need {} bytes of shared memory per block and GPU {} has {}",

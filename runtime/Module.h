@@ -44,8 +44,8 @@ public:
   const char *kernel() const { return kernelName; }
 
   /// The code in the stream's context; loads it when it is not there yet. The cubin is tried first, and the
-  /// PTX when the driver refuses the cubin or there is none. UserError [arch_mismatch] when the code is for
-  /// another architecture, [launch_limits] when it needs more threads or shared memory than the device has,
+  /// PTX when the driver refuses the cubin or there is none. InternalError when the code is for another
+  /// architecture; UserError [launch_limits] when it needs more threads or shared memory than the device has,
   /// [load_failed] with the driver's assembler log when the driver takes neither.
   const Loaded &load(const detail::StreamImpl &stream, std::source_location loc) {
     for (const Loaded *l = first.load(std::memory_order_acquire); l; l = l->next)

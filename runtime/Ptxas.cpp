@@ -249,7 +249,7 @@ std::vector<std::string> candidates() {
 
 } // namespace
 
-std::optional<Ptxas> Ptxas::find(std::source_location loc) {
+std::optional<Ptxas> Ptxas::find(const SourceLoc &loc) {
   const std::string &wanted = env().ptxas;
   if (wanted == "none")
     return std::nullopt;

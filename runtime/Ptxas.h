@@ -2,6 +2,7 @@
 /// \file Finds NVIDIA's assembler and runs it: PTX text to a cubin.
 #pragma once
 
+#include <sectile/Error.h>
 #include <sectile/Export.h>
 
 #include <optional>
@@ -31,7 +32,7 @@ public:
   /// Looks at SECTILE_PTXAS, then PATH, CUDA_HOME/bin, /usr/local/cuda/bin, and the directory that this build
   /// was configured with (SECTILE_DEPS_DIR/ptxas/bin). nullopt when there is none or SECTILE_PTXAS=none. UserError
   /// [bad_ptxas] when SECTILE_PTXAS names something that does not run as ptxas.
-  static std::optional<Ptxas> find(std::source_location loc = std::source_location::current());
+  static std::optional<Ptxas> find(const SourceLoc &loc = std::source_location::current());
 
   const std::string &path() const { return file; }
   /// "13.0.88"

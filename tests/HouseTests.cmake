@@ -16,6 +16,8 @@ sectile_house_test(status ${houseTools}/check_status.py --build-dir ${CMAKE_BINA
 sectile_house_test(status.self ${houseTools}/check_status.py --self-test)
 sectile_house_test(labels ${houseTools}/check_labels.py)
 sectile_house_test(labels.self ${houseTools}/check_labels.py --self-test)
+sectile_house_test(messages ${houseTools}/check_messages.py --errors $<TARGET_FILE:sectile_errors>)
+sectile_house_test(messages.self ${houseTools}/check_messages.py --self-test)
 sectile_house_test(scripts ${houseTools}/test_scripts.py)
 sectile_house_test(library ${houseTools}/check_library.py $<TARGET_FILE:sectile>)
 sectile_house_test(library.self ${houseTools}/check_library.py --self-test)

@@ -2,7 +2,11 @@
 /// \file P18b, P18e, P18f, P19: what the compiler makes of unusual tiles, wrong requests and too large ones.
 #include "tests/cases/Cases.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <optional>
 #include <regex>
 
 using namespace cases;
@@ -92,6 +96,16 @@ constexpr auto tooMuchShared =
       C.store({m, n}, acc);
     });
 
+/// A product whose tiles a tuner chooses.
+constexpr auto tuned = kernel("tuned", [](Tensor<const f16, 2> A, Tensor<const f16, 2> B, Tensor<f32, 2> C, Config &cfg) {
+  const int BM = cfg.pick("BM", {64, 256, 128, 32}), BN = cfg.pick("BN", {64, 256}), BK = cfg.pick("BK", {64, 256, 512});
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
+  C.store({m, n}, acc);
+});
+
 /// All of a tile that is too large for the registers of one warp.
 constexpr auto tooManyRegisters =
     kernel("too_many_registers", [](Tensor<const f32, 2> x, Tensor<f32, 2> y, Config &cfg) {
@@ -121,6 +135,13 @@ constexpr auto numbers = kernel("numbers", [](Tensor<i32, 3> out) {
   auto [a, b, c] = grid(out, {1, 1, 1});
   out.store({a, b, c}, cast<i32>(broadcast(reshape(b, {1, 1, 1}), {1, 1, 1})));
 });
+
+/// The driver is that of tests/support/FakeCuda.cpp, which runs no kernel.
+bool runsNothing() {
+  const char *library = std::getenv("SECTILE_CUDA_LIBRARY");
+  void *handle = library ? dlopen(library, RTLD_NOW) : nullptr;
+  return handle && dlsym(handle, "fakeCudaState");
+}
 
 std::vector<long long> numbersIn(const std::string &text) {
   std::vector<long long> all;
@@ -206,6 +227,58 @@ SECTILE_CASE("P19a") {
       run.check(!e.wayOut().empty() && !e.loc().file.empty(), "no way out, or no position: " + text);
     }
   }
+}
+SECTILE_CASE("P19a/tuner") { // goes through candidates, passes over those that are refused, keeps one of the rest
+  if (!run.isGpu())
+    run.skip("it is about the limits of a GPU");
+  constexpr std::int64_t n = 80;
+  Guarded<f16> a(run, make<f16>(n * n, [](auto i) { return i % 7 - 3; })), b(run, make<f16>(n * n, [](auto i) { return i % 5 - 2; }));
+  Guarded<f32> c(run, n * n);
+  std::vector<f32> want;
+  for (std::int64_t i = 0; i < n * n; ++i) {
+    float sum = 0;
+    for (std::int64_t k = 0; k < n; ++k)
+      sum += float((i / n * n + k) % 7 - 3) * float((k * n + i % n) % 5 - 2);
+    want.push_back(sum);
+  }
+  struct Candidate {
+    int bm, bn, bk;
+    long long bytes; ///< of its operands; 0: it fits
+  };
+  std::optional<Config> kept;
+  int refused = 0, ran = 0;
+  for (int round = 0; round < 2; ++round)
+    for (auto [bm, bn, bk, bytes] :
+         {Candidate{256, 256, 256, 262144}, Candidate{64, 64, 64, 0}, Candidate{128, 256, 512, 393216}, Candidate{32, 64, 64, 0}}) {
+      const Config config = Config().set("BM", bm).set("BN", bn).set("BK", bk);
+      const std::string name = config.str();
+      c.poison();
+      run.beat();
+      try {
+        tuned.with(config)(run.stream(), a.view(n, n), b.view(n, n), c.view(n, n));
+      } catch (const UserError &e) {
+        ++refused;
+        run.check(bytes > 0, name + " is refused: " + e.what());
+        run.check(e.kernel() == "tuned" && e.rule() == "check_resources_c1" && !e.loc().file.empty(), e.what());
+        for (int number : {bm, bn, bk})
+          run.check(e.message().find("=" + std::to_string(number)) != std::string::npos, "the candidate is not named: " + e.message());
+        const std::vector<long long> numbers = numbersIn(e.message());
+        run.check(std::find(numbers.begin(), numbers.end(), run.device().properties().sharedBytesPerBlock) != numbers.end(),
+                  "the limit is not named: " + e.message());
+        run.check(std::any_of(numbers.begin(), numbers.end(), [&](long long v) { return v >= bytes; }),
+                  "what is needed is not named: " + e.message());
+        continue;
+      }
+      ++ran;
+      run.check(bytes == 0, name + " is not refused");
+      run.stream().synchronize();
+      if (!runsNothing())
+        run.same(c.get(), want, name);
+      run.check(c.guardsHold(), "guards");
+      if (!kept)
+        kept = config;
+    }
+  run.check(refused == 4 && ran == 4 && kept && kept->get("BM") == 64, fmt::format("{} refused, {} ran", refused, ran));
 }
 SECTILE_CASE("P19b/refused") {
   const Tensor<const f32, 2> x(nullptr, {256, 512});

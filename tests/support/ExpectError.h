@@ -6,6 +6,12 @@
 ///     WRONG_PROGRAM(stream) {
 ///       ... // HERE
 ///     }
+///
+/// WRONG_GPU_PROGRAM() is one whose driver is tests/support/FakeCuda.cpp: it makes devices itself, and runs in a
+/// process of its own. More lines that either kind may have:
+///
+///     // SET: NAME=VALUE     an environment variable, set before the library is used
+///     // LAUNCHES: 1         how many kernels the driver has launched when the error comes (0)
 #pragma once
 
 #include <sectile/sectile.h>
@@ -16,6 +22,7 @@ namespace sectile::testing {
 struct WrongProgram {
   using Run = void (*)(const Stream &stream);
   WrongProgram(const char *file, Run run);
+  WrongProgram(const char *file, void (*runOnGpu)());
 };
 
 /// A view of no memory: good enough for a launch that fails before it reads any.
@@ -29,3 +36,8 @@ template <class T, int R> Tensor<T, R> nowhere(std::array<std::int64_t, R> dims)
   static void wrongProgram([[maybe_unused]] const sectile::Stream &stream);                                  \
   static const sectile::testing::WrongProgram wrongProgramCase(__FILE__, wrongProgram);                      \
   static void wrongProgram([[maybe_unused]] const sectile::Stream &stream)
+
+#define WRONG_GPU_PROGRAM()                                                                                  \
+  static void wrongProgram();                                                                                \
+  static const sectile::testing::WrongProgram wrongProgramCase(__FILE__, wrongProgram);                      \
+  static void wrongProgram()

@@ -126,11 +126,15 @@ FAKE(cuDeviceGetName, char *name, int bytes, int) {
 }
 FAKE(cuDeviceGetAttribute, int *value, int attribute, int) {
   ENTER(cuDeviceGetAttribute)
-  static const std::map<int, int> values = {{1, 1024},    {10, 32},       {12, 65536}, {13, 1980000},
+  static const std::map<int, int> values = {{10, 32},       {12, 65536}, {13, 1980000},
                                             {16, 132},    {38, 62914560}, {39, 2048},  {76, 0},
-                                            {81, 233472}, {82, 65536},    {97, 232448}};
+                                            {81, 233472}, {82, 65536}};
   if (attribute == 75) {
     *value = static_cast<int>(number("FAKECUDA_MAJOR", 9));
+    return success;
+  }
+  if (attribute == 1 || attribute == 97) {
+    *value = static_cast<int>(attribute == 1 ? number("FAKECUDA_BLOCK_THREADS", 1024) : number("FAKECUDA_SHARED", 232448));
     return success;
   }
   auto found = values.find(attribute);
@@ -331,7 +335,10 @@ FAKE(cuModuleGetFunction, Module **function, Module *module, const char *name) {
 }
 FAKE(cuFuncGetAttribute, int *value, int attribute, Module *) {
   ENTER(cuFuncGetAttribute)
-  *value = attribute == 0 ? static_cast<int>(number("FAKECUDA_THREADS", 1024)) : attribute == 4 ? 168 : 0;
+  *value = attribute == 0   ? static_cast<int>(number("FAKECUDA_THREADS", 1024))
+           : attribute == 1 ? static_cast<int>(number("FAKECUDA_STATIC_SHARED", 0))
+           : attribute == 4 ? 168
+                            : 0;
   return success;
 }
 FAKE(cuFuncSetAttribute, Module *, int attribute, int value) {

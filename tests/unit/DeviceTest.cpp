@@ -91,7 +91,7 @@ TEST_CASE("Device: GPUs that cannot be used are passed over, and refused when as
   ChildResult passed = withFake(old, best);
   CHECK(passed.said == "interpreter");
   CHECK(has(passed.errors, "sectile: GPU 0 is passed over: GPU 0 (Fake H200) has compute capability 7.0"));
-  CHECK(has(withFake(old, gpu).said, "for which there is no target [gpu_unsupported]; use another GPU"));
+  CHECK(has(withFake(old, gpu).said, "for which there is no target; targets are sm_80, sm_86"));
   Environment taken{{"FAKECUDA_FAIL", "cuDevicePrimaryCtxRetain=46"}};
   CHECK(withFake(taken, best).said == "interpreter");
   CHECK(has(withFake(taken, gpu).said, "GPU 0 is taken by another process: "));
