@@ -26,7 +26,8 @@ struct Options {
   std::vector<std::string> suites; ///< of memory, gemm, latency
   std::vector<std::string> only;   ///< parts of op names; empty: all
   bool quick = false, tune = true, allowNoGpu = false;
-  int rounds = 7; ///< of ratios, at least 5
+  int rounds = 7;        ///< of ratios, at least 5
+  double budget = 0;     ///< seconds of the memory suite; later shapes are left out. 0: no limit
   std::string out, program;
   bool wants(const std::string &op) const;
 };
@@ -97,6 +98,17 @@ private:
   std::uint32_t flushValue = 0;
 };
 
+/// Enqueues one operation, of one launch or several.
+using Call = std::function<void(const sectile::Stream &)>;
+
+/// One way to run an operation: its name in the notes, and what makes a call per set.
+struct Candidate {
+  std::string name;
+  std::function<std::vector<Call>()> prepare;
+};
+/// "BM=64 warps=8", or "default".
+std::string nameOf(const sectile::Config &config);
+
 /// One operation at one shape with several ways to run it.
 struct Case {
   LineInfo info;
@@ -105,12 +117,16 @@ struct Case {
   std::function<void()> poison; ///< fills set 0's output with NaN
   std::function<double()>
       error; ///< relative Frobenius error of set 0's output; infinite for a wrong element or NaN
-  std::vector<sectile::Config> candidates;
-  std::function<std::vector<sectile::Prepared>(const sectile::Config &)> prepare; ///< a call per set
+  std::vector<Candidate> candidates; ///< the default first
 };
-/// Checks every candidate, times the right ones roughly, measures the best by the full protocol and prints
-/// its line. The calls of the best one; empty when there is none, which is then counted as a failure.
-std::vector<sectile::Prepared> runCase(Gpu &gpu, Output &out, const Options &options, Case c);
+/// The best candidate of a case.
+struct Best {
+  std::vector<Call> calls; ///< one per set; empty when no candidate is right
+  std::string name;
+};
+/// Compiles the candidates on all processors, checks every one, times the right ones roughly, measures the
+/// best by the full protocol and prints its line. That there is none is counted as a failure.
+Best runCase(Gpu &gpu, Output &out, const Options &options, Case c);
 
 /// Runs f(begin, end) on all processors' threads over [0, count).
 template <class F> void parallel(std::int64_t count, F f) {

@@ -115,14 +115,13 @@ void productCase(Gpu &gpu, Output &out, const Options &options, Shape s) {
     Config config;
     if (t.m)
       config.set("BM", t.m).set("BN", t.n).set("BK", t.k).warps = t.warps;
-    test.candidates.push_back(config);
+    test.candidates.push_back({nameOf(config), [&, config] {
+                                 std::vector<Call> calls;
+                                 for (std::size_t i = 0; i < c.size(); ++i)
+                                   calls.emplace_back(matmul.with(config).prepare(a[i], b[i], c[i]));
+                                 return calls;
+                               }});
   }
-  test.prepare = [&](const Config &config) {
-    std::vector<Prepared> calls;
-    for (std::size_t i = 0; i < c.size(); ++i)
-      calls.push_back(matmul.with(config).prepare(a[i], b[i], c[i]));
-    return calls;
-  };
   runCase(gpu, out, options, test);
 }
 

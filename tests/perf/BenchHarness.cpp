@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 
 namespace bench {
 namespace {
@@ -239,23 +242,44 @@ double Gpu::roughMillis(const std::function<void(int)> &call, int sets, int coun
   return Timing(samples(call, count, sets, spinFor(host))).median();
 }
 
-std::vector<sectile::Prepared> runCase(Gpu &gpu, Output &out, const Options &options, Case c) {
+std::string nameOf(const sectile::Config &config) { return config.str().empty() ? "default" : config.str(); }
+
+/// Prepares the candidates and runs each once, so that all compiling happens here, on all processors. The
+/// calls of each, or what went wrong.
+static std::vector<std::pair<std::vector<Call>, std::exception_ptr>>
+compileAll(Gpu &gpu, const std::vector<Candidate> &candidates) {
+  std::vector<std::pair<std::vector<Call>, std::exception_ptr>> all(candidates.size());
+  std::atomic<std::size_t> next = 0;
+  parallel(static_cast<std::int64_t>(candidates.size()), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      std::size_t i = next++;
+      try {
+        all[i].first = candidates[i].prepare();
+        all[i].first.front()(gpu.stream());
+      } catch (...) {
+        all[i].second = std::current_exception();
+      }
+    }
+  });
+  gpu.synchronize();
+  return all;
+}
+
+Best runCase(Gpu &gpu, Output &out, const Options &options, Case c) {
   const std::string what = fmt::format("{} {} {}", c.info.op, c.info.dtype, c.info.shape);
   if (!options.tune || options.quick)
     c.candidates.resize(1);
-  struct Best {
-    double millis;
-    std::vector<sectile::Prepared> calls;
-    std::string config;
-    double error;
-  };
-  std::optional<Best> best;
+  Best best;
+  double bestMillis = 0, bestError = 0;
   int tried = 0, wrong = 0, unusable = 0;
   std::string lastProblem = "no candidate";
-  for (const sectile::Config &config : c.candidates) {
-    std::string name = config.str().empty() ? "default" : config.str();
+  auto compiled = compileAll(gpu, c.candidates);
+  for (std::size_t i = 0; i < c.candidates.size(); ++i) {
+    const std::string &name = c.candidates[i].name;
     try {
-      std::vector<sectile::Prepared> calls = c.prepare(config);
+      if (compiled[i].second)
+        std::rethrow_exception(compiled[i].second);
+      const std::vector<Call> &calls = compiled[i].first;
       auto call = [&](int set) { calls[static_cast<std::size_t>(set)](gpu.stream()); };
       c.poison();
       call(0);
@@ -269,8 +293,11 @@ std::vector<sectile::Prepared> runCase(Gpu &gpu, Output &out, const Options &opt
       }
       double millis = c.candidates.size() > 1 ? gpu.roughMillis(call, c.sets) : 0;
       ++tried;
-      if (!best || millis < best->millis)
-        best = Best{millis, std::move(calls), name, error};
+      if (best.calls.empty() || millis < bestMillis) {
+        best = {calls, name};
+        bestMillis = millis;
+        bestError = error;
+      }
     } catch (const sectile::UserError &e) { // over a limit of the device: other candidates may fit
       if (e.rule() == "device_fault")
         throw;
@@ -283,15 +310,15 @@ std::vector<sectile::Prepared> runCase(Gpu &gpu, Output &out, const Options &opt
       out.failed(fmt::format("{} with {}", what, name), e.what());
     }
   }
-  if (!best) {
+  if (best.calls.empty()) {
     out.failed(what, "nothing to time: " + lastProblem);
     return {};
   }
-  auto call = [&](int set) { best->calls[static_cast<std::size_t>(set)](gpu.stream()); };
-  append(c.info.notes, fmt::format("cfg={}; tuned over {} ({} wrong, {} unusable); err={:.1e}", best->config,
-                                   tried, wrong, unusable, best->error));
+  auto call = [&](int set) { best.calls[static_cast<std::size_t>(set)](gpu.stream()); };
+  append(c.info.notes, fmt::format("cfg={}; tuned over {} ({} wrong, {} unusable); err={:.1e}", best.name,
+                                   tried, wrong, unusable, bestError));
   printTiming(out, c.info, gpu.measure(call, c.sets, options.quick));
-  return std::move(best->calls);
+  return best;
 }
 
 void normalPair(std::uint64_t seed, std::uint64_t counter, float &a, float &b) {

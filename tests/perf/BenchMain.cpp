@@ -90,6 +90,9 @@ int main(int argc, char **argv) {
   app.add_option("--rounds", options.rounds, "Alternated rounds of every ratio")
       ->check(CLI::Range(5, 1000))
       ->capture_default_str();
+  app.add_option("--budget", options.budget, "Seconds of the memory suite, later shapes are left out; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--out", options.out, "Also write the JSON lines to this file");
   app.add_flag("--quick", options.quick, "Fewer shapes, half the samples, default configurations");
   app.add_flag("!--no-tune", options.tune, "Default configurations instead of the best of a list");
