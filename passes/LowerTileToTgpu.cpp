@@ -47,7 +47,7 @@ private:
   }
 
   /// Folds the axis within warps; then, where warps split the axis, brings the parts of all warps to every
-  /// thread and folds those.
+  /// warp and folds those.
   void lower(ReduceOp op) {
     Location loc = op.getLoc();
     Value x = op.getX();
@@ -76,17 +76,23 @@ private:
     };
     fold(layout);
     if (int parts = int(shapeOf(x.getType())[axis]); parts > 1) {
-      // All parts in registers of every thread that holds the result.
-      std::vector<Coords> regs;
-      for (int bit = 1; bit < parts; bit *= 2) {
-        Coords c;
-        c[axis] = bit;
-        regs.push_back(c);
+      // Every thread that holds the result gets all parts together with its neighbours: each lane that would
+      // hold one more copy takes a part of its own, registers take the rest.
+      std::vector<Coords> regs, lanes = folded.lane();
+      int part = 1;
+      for (Coords &lane : lanes)
+        if (part < parts && lane.isZero()) {
+          lane[axis] = part;
+          part *= 2;
+        }
+      for (; part < parts; part *= 2) {
+        regs.emplace_back();
+        regs.back()[axis] = part;
       }
       regs.insert(regs.end(), folded.reg().begin(), folded.reg().end());
       Coords core = folded.core();
       core[axis] = parts;
-      Layout together(folded.rank(), core, folded.reps(), regs, folded.lane(), folded.warp());
+      Layout together(folded.rank(), core, folded.reps(), regs, lanes, folded.warp());
       auto gather = [&](Value v) -> Value {
         return v ? tgpu::ConvertLayoutOp::create(b, loc, layouts.with(v.getType(), together), v) : Value();
       };

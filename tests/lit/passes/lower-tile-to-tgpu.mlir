@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // RUN: sectile-opt %s --sectile-select-mma --sectile-assign-layouts --sectile-lower-tile-to-tgpu --cse --split-input-file | FileCheck %s
 
-// Warps share the row: parts of each, then all parts to all threads.
+// Warps share the row: parts of each, then all parts to all warps, one per lane.
+// CHECK: #[[PARTS:.*]] = #tgpu.layout<"core=[1,4] reps=[1,1] reg=[] lane=[(0,1),(0,2),(0,0),(0,0),(0,0)] warp=[(0,0),(0,0)]">
 // CHECK-LABEL: func.func @across_warps
 // CHECK: %[[P:.*]] = tgpu.reduce max %{{.*}}, 1 : tensor<1x1024xf32, #{{.*}}> -> tensor<1x4xf32, #{{.*}}>
 // CHECK: %[[C:.*]] = tgpu.convert_layout %[[P]]
-// CHECK: tgpu.reduce max %[[C]], 1 : tensor<1x4xf32, #{{.*}}> -> tensor<1x1xf32, #{{.*}}>
+// CHECK: tgpu.reduce max %[[C]], 1 : tensor<1x4xf32, #[[PARTS]]> -> tensor<1x1xf32, #{{.*}}>
 func.func @across_warps(%x: f32) -> f32 {
   %t = tile.splat %x : f32 -> tensor<1x1024xf32>
   %m = tile.reduce max %t, 1 : tensor<1x1024xf32> -> tensor<1x1xf32>
