@@ -228,8 +228,12 @@ bool DiskCache::insert(const Sha256 &key, const Artifact &artifact) {
              fsync(file.fd) != 0)
       error = errno;
   }
-  if (!error && rename(temp.c_str(), path.c_str()) != 0)
+  if (!error && rename(temp.c_str(), path.c_str()) != 0) {
     error = errno;
+    // A network file system whose answer was lost repeats the request, and then finds nothing to rename.
+    if (error == ENOENT && access(temp.c_str(), F_OK) != 0 && access(path.c_str(), F_OK) == 0)
+      return true;
+  }
   if (!error)
     return true;
   unlink(temp.c_str());

@@ -3,8 +3,10 @@
 /// one does, runs no kernel, and notes each launch. Device memory is host memory. See FakeCuda.h.
 #include "tests/support/FakeCuda.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <elf.h>
 #include <map>
 #include <mutex>
 #include <set>
@@ -69,6 +71,26 @@ Result failure(const char *function) {
     at = comma ? comma + 1 : nullptr;
   }
   return success;
+}
+
+/// Notes which image is loaded. One is text that ends in a zero, or an ELF file that says itself how long it is.
+void noteImage(const unsigned char *image) {
+  const char *path = std::getenv("FAKECUDA_IMAGES");
+  if (!path)
+    return;
+  std::size_t bytes = std::strlen(reinterpret_cast<const char *>(image));
+  if (*image == 0x7f) {
+    Elf64_Ehdr header;
+    std::memcpy(&header, image, sizeof header);
+    bytes = header.e_shoff + std::size_t(header.e_shentsize) * header.e_shnum;
+  }
+  std::uint64_t hash = 14695981039346656037u;
+  for (std::size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ image[i]) * 1099511628211u;
+  if (std::FILE *log = std::fopen(path, "ae")) {
+    std::fprintf(log, "%zu %016llx\n", bytes, static_cast<unsigned long long>(hash));
+    std::fclose(log);
+  }
 }
 
 Context *makeContext(int device) { return new Context{device, nextContextId++}; }
@@ -314,6 +336,7 @@ FAKE(cuModuleLoadDataEx, Module **module, const void *image, unsigned count, int
                      std::size_t(values[i + 1]));
     return r;
   }
+  noteImage(static_cast<const unsigned char *>(image));
   *module = new Module{now()};
   modules.insert(*module);
   state.modulesLoaded = static_cast<int>(modules.size());

@@ -13,6 +13,7 @@
 ///   FAKECUDA_CAPTURE   1: every stream is capturing
 ///   FAKECUDA_MANAGED   1: all memory is managed
 ///   FAKECUDA_THREADS   most threads per block of every function (1024)
+///   FAKECUDA_IMAGES    file to which each cuModuleLoadDataEx appends a line: bytes and hash of the image
 ///   FAKECUDA_SHARED    bytes of shared memory that a block of a GPU can have (232448)
 ///   FAKECUDA_BLOCK_THREADS  most threads per block of a GPU (1024)
 ///   FAKECUDA_STATIC_SHARED  bytes of shared memory that every function takes of itself (0)

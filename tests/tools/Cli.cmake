@@ -4,6 +4,13 @@ add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_c
   $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile-run>)
 set_tests_properties(cli PROPERTIES LABELS unit TIMEOUT 300)
 
+# One kernel cache on a network file system, eight processes.
+add_library(sectile_network_files SHARED ${CMAKE_CURRENT_LIST_DIR}/../support/NetworkFiles.cpp)
+target_link_libraries(sectile_network_files PRIVATE ${CMAKE_DL_LIBS})
+add_test(NAME shared_cache COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_shared_cache.py $<TARGET_FILE:02_softmax>
+  $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile_fake_cuda> $<TARGET_FILE:sectile_network_files>)
+set_tests_properties(shared_cache PROPERTIES LABELS unit TIMEOUT 300 PROCESSORS 2)
+
 # A whole compile on a fake driver: the log line, the key of the disk cache.
 add_test(NAME compile COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_compile.py
   $<TARGET_FILE:02_softmax> $<TARGET_FILE:sectile_cases> $<TARGET_FILE:sectile_fake_cuda>)
