@@ -9,6 +9,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ $# -eq 2 ] || { say "usage: scripts/bundle.sh BUILD_DIR VERSION" >&2; exit 2; }
 bundleBuild=$(cd "$1" && pwd) version=$2
 
+# One run at a time per build directory; a second waits.
+exec 9>"$bundleBuild/bundle.lock"
+flock 9
+
 name="sectile-$version-linux-x86_64"
 archive="$bundleBuild/$name.tar.xz"
 maxArchiveBytes=$((20 * 1000 * 1000))

@@ -232,17 +232,13 @@ def main():
     if options.self_test:
         return self_test()
     if options.list:
-        for m in messages(options.root):
-            print(m.file, m.label or "-", m.pattern)
-        return 0
+        return print("\n".join(f"{m.file} {m.label or '-'} {m.pattern}" for m in messages(options.root)))
     if options.errors is None:
         parser.error("--errors is needed")
     done = subprocess.run([options.errors, "--print"], capture_output=True, text=True, check=False)
     complaints = list(check(options.root, done.stdout))
-    if done.returncode != 0:
-        complaints.append(f"{options.errors} --print failed: {done.stderr.strip()}")
-    for text in complaints:
-        print(text)
+    complaints += [f"{options.errors} --print failed: {done.stderr.strip()}"] if done.returncode != 0 else []
+    print("\n".join(complaints))
     print(f"messages: {len(list(messages(options.root)))} found, {len(complaints)} violations")
     return 1 if complaints else 0
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scripts/: set-up on systems it cannot install on, the search for ptxas, the count of test results."""
+import fcntl
 import json
 import os
 import pathlib
@@ -32,6 +33,19 @@ class Folder(unittest.TestCase):
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(0o755)
         return path
+
+
+class Bundle(Folder):
+    def test_a_second_run_in_a_build_directory_waits(self):
+        left = self.folder / "bundle" / "of the first run"
+        left.mkdir(parents=True)
+        command = ["timeout", "1", SCRIPTS / "bundle.sh", self.folder, "0.0"]
+        with open(self.folder / "bundle.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 124, "it waits")
+            self.assertTrue(left.exists())
+        self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 1, "nothing is built there")
+        self.assertFalse(left.exists())
 
 
 class SetUp(Folder):
