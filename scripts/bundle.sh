@@ -16,9 +16,9 @@ flock 9
 name="sectile-$version-linux-x86_64"
 archive="$bundleBuild/$name.tar.xz"
 maxArchiveBytes=$((20 * 1000 * 1000))
-programs=(sectile sectile-run sectile-opt 01_vector_add 02_softmax 04_matmul)
+mapfile -t samples < <(cd "$root/samples" && ls -d [0-9][0-9]_*)
+programs=(sectile sectile-run sectile-opt "${samples[@]}")
 optionalPrograms=(sectile-bench)
-samples=(01_vector_add 02_softmax 04_matmul)
 # What Ubuntu 24.04 has: glibc 2.39, and libstdc++ and libgcc of GCC 14.
 maxVersions='GLIBC 2.39
 GLIBCXX 3.4.33

@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
     if (!options.emit.empty()) {
       Tensor<const f32, 1> x(nullptr, {n}), y(nullptr, {n});
       Tensor<f32, 1> z(nullptr, {n});
-      return sample::emit(options, vectorAdd.emit(options.emit, options.arch, x, y, z));
+      return sample::emit(options, {{"vector_add", [&] { return vectorAdd.emit(options.emit, options.arch, x, y, z); }}});
     }
     Stream stream = sample::device(options).stream();
     auto x = sample::normal<f32>(n, 1), y = sample::normal<f32>(n, 2);

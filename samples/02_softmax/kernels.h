@@ -23,7 +23,7 @@ inline constexpr auto softmax =
 /// Rows of any length: one loop for the maximum and the sum, one for the result.
 inline constexpr auto softmaxLoop =
     kernel("softmax_loop", [](Tensor<const bf16, 2> X, Tensor<bf16, 2> Y, Config &cfg) {
-      const int BC = cfg.pick("BC", {4096, 2048, 8192, 16384});
+      const int BC = cfg.pick("BC", {4096, 512, 2048, 8192, 16384});
       auto [r] = grid(X, {1});
       Tile top = full<f32>({1, 1}, -std::numeric_limits<float>::infinity());
       Tile total = zeros<f32>({1, 1});

@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     if (!options.emit.empty()) {
       Tensor<const bf16, 2> a(nullptr, {M, K}), b(nullptr, {K, N});
       Tensor<bf16, 2> c(nullptr, {M, N});
-      return sample::emit(options, matmul.emit(options.emit, options.arch, a, b, c));
+      return sample::emit(options, {{"matmul", [&] { return matmul.emit(options.emit, options.arch, a, b, c); }}});
     }
     Stream stream = sample::device(options).stream();
     auto a = sample::normal<bf16>(M * K, 1), b = sample::normal<bf16>(K * N, 2);

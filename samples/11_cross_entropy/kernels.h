@@ -27,7 +27,7 @@ inline constexpr auto crossEntropy =
 inline constexpr auto crossEntropyLoop =
     kernel("cross_entropy_loop",
            [](Tensor<const bf16, 2> X, Tensor<const i64, 1> Target, Tensor<f32, 1> Loss, Config &cfg) {
-             const int BC = cfg.pick("BC", {8192, 4096, 16384, 32768});
+             const int BC = cfg.pick("BC", {8192, 512, 4096, 16384, 32768});
              auto [r] = grid(X, {1});
              Tile top = full<f32>({1, 1}, -std::numeric_limits<float>::infinity());
              Tile total = zeros<f32>({1, 1});

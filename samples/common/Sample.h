@@ -10,19 +10,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sample {
 
 struct Options {
   bool small = false;
-  std::string device, emit, arch = "sm_90a", out;
+  std::string device, emit, kernel, arch = "sm_90a", out;
   int rounds = 7;
+  /// --kernel names this kernel, all, or none.
+  bool wants(std::string_view name) const { return kernel.empty() || kernel == "all" || kernel == name; }
 };
 
 /// Parses the command line; on `--help` or a mistake prints and exits.
@@ -34,6 +39,7 @@ inline Options parse(int argc, char **argv, const std::string &about) {
       ->check(CLI::IsMember({"interpreter", "gpu"}));
   app.add_option("--emit", o.emit, "Print a stage of the kernel instead of running it")
       ->check(CLI::IsMember({"tile", "tgpu", "llvm", "ptx", "cubin"}));
+  app.add_option("--kernel", o.kernel, "One kernel of the sample, or all; default: all are run, --emit prints the first");
   app.add_option("--arch", o.arch, "Target of --emit");
   app.add_option("--out", o.out, "File for --emit");
   app.add_option("--rounds", o.rounds, "Timed rounds")->check(CLI::Range(5, 1000));
@@ -53,15 +59,39 @@ inline sectile::Device device(const Options &o) {
   return sectile::Device::best();
 }
 
-/// Writes what --emit asked for to --out or standard output.
-inline int emit(const Options &o, const std::string &text) {
-  if (o.out.empty()) {
-    std::cout << text;
-    return 0;
+/// A kernel of a sample, and what makes a stage of it for --emit.
+struct Stage {
+  std::string name;
+  std::function<std::string()> text;
+};
+
+/// Writes a stage of the kernel that --kernel names (the first if it names none, each if it says `all`) to
+/// standard output or to --out; of several kernels each gets a file with its name before the ending.
+inline int emit(const Options &o, std::vector<Stage> stages) {
+  if (o.kernel.empty())
+    stages.resize(1);
+  std::erase_if(stages, [&](const Stage &s) { return !o.wants(s.name); });
+  if (stages.empty() || (stages.size() > 1 && o.emit == "cubin" && o.out.empty())) {
+    std::cerr << (stages.empty() ? "no kernel of this name: " + o.kernel : "several cubins need --out") << "\n";
+    return 1;
   }
-  std::ofstream file(o.out, std::ios::binary);
-  file << text;
-  return file.flush() ? 0 : (std::cerr << o.out << " cannot be written\n", 1);
+  for (const Stage &stage : stages) {
+    std::string text = stage.text();
+    if (o.out.empty()) {
+      std::cout << text;
+      continue;
+    }
+    std::filesystem::path name = o.out;
+    if (stages.size() > 1)
+      name.replace_filename(name.stem().string() + "." + stage.name + name.extension().string());
+    std::ofstream file(name, std::ios::binary);
+    file << text;
+    if (!file.flush()) {
+      std::cerr << name.string() << " cannot be written\n";
+      return 1;
+    }
+  }
+  return 0;
 }
 
 /// Standard normal numbers.
@@ -115,6 +145,12 @@ template <class F> Time time(const sectile::Stream &stream, const Options &o, F 
   }
   std::sort(micros.begin(), micros.end());
   return {micros[micros.size() / 2], micros.front(), micros.back()};
+}
+
+/// Prints the time of a kernel and its rate: `bytes` counts each input read once, each output written once.
+inline void printRate(const std::string &kernel, const Time &t, double bytes) {
+  fmt::print("{}: {:.1f} us ({:.1f} to {:.1f}) | {:.1f} GB/s\n", kernel, t.medianMicros, t.minMicros, t.maxMicros,
+             bytes / t.medianMicros * 1e-3);
 }
 
 /// Runs `body`, turning errors into a message and exit status 1.
