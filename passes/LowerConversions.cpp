@@ -2,9 +2,9 @@
 /// \file LowerConversions: conversions that move data between threads go through shared buffers.
 ///
 /// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc,
-/// copy, copy_out, with a swizzle of least bank conflicts for the two layouts. Neighbouring conversions first
-/// write all their buffers, then read them: one barrier serves them all. Conversions of values from outside a
-/// loop leave it.
+/// copy, copy_out, with a swizzle of least bank conflicts for the two layouts. Conversions that do not
+/// wait for each other first write all their buffers, then read them: one barrier serves them all. Conversions
+/// of values from outside a loop leave it.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -112,21 +112,15 @@ public:
 
   void run() {
     func.walk([](tgpu::ConvertLayoutOp op) { hoist(op); });
-    SmallVector<tgpu::ConvertLayoutOp> group;
-    func.walk([&](Block *block) {
-      for (Operation &op : llvm::make_early_inc_range(*block)) {
-        auto convert = dyn_cast<tgpu::ConvertLayoutOp>(op);
-        if (convert &&
-            llvm::none_of(group, [&](auto earlier) { return earlier.getResult() == convert.getX(); })) {
-          group.push_back(convert);
-          continue;
-        }
+    SmallVector<tgpu::ConvertLayoutOp> all;
+    func.walk([&](tgpu::ConvertLayoutOp op) { all.push_back(op); });
+    DenseSet<Operation *> done;
+    for (tgpu::ConvertLayoutOp op : all)
+      if (!done.contains(op) && movesData(op)) {
+        SmallVector<tgpu::ConvertLayoutOp> group = gather(op);
+        done.insert(group.begin(), group.end());
         lower(group);
-        if (convert)
-          group.push_back(convert);
       }
-      lower(group);
-    });
   }
 
 private:
@@ -139,21 +133,58 @@ private:
     }
   }
 
-  void lower(SmallVectorImpl<tgpu::ConvertLayoutOp> &group) {
-    if (group.empty())
-      return;
+  /// False where registers are renamed, or nothing is left to do.
+  bool movesData(tgpu::ConvertLayoutOp op) {
+    ConversionKind kind = conversionKind(layouts.of(op.getX()), layouts.of(op.getResult()));
+    if (kind == ConversionKind::Same) {
+      op.getResult().replaceAllUsesWith(op.getX());
+      op.erase();
+    }
+    return kind > ConversionKind::RenameRegisters;
+  }
+
+  /// `first` and the conversions behind it that do not need its result, brought together: what stands between
+  /// and does not depend on the group goes before it. Such are the sum and the sum of squares of one row.
+  SmallVector<tgpu::ConvertLayoutOp> gather(tgpu::ConvertLayoutOp first) {
+    SmallVector<tgpu::ConvertLayoutOp> group{first};
+    SmallPtrSet<Operation *, 16> dependent{first};
+    SmallVector<Operation *> between;
+    for (Operation *op = first->getNextNode(), *next; op; op = next) {
+      next = op->getNextNode();
+      if (op->getNumRegions() || op->hasTrait<OpTrait::IsTerminator>())
+        break;
+      bool depends = llvm::any_of(op->getOperands(), [&](Value v) {
+        return v.getDefiningOp() && dependent.contains(v.getDefiningOp());
+      });
+      // Reads may pass the group, which touches no global memory; what has other effects ends the search.
+      if (!isMemoryEffectFree(op) && (depends || !isa<tgpu::GlobalLoadOp, tgpu::GlobalGatherOp>(op)))
+        break;
+      if (depends) {
+        dependent.insert(op);
+        continue;
+      }
+      auto convert = dyn_cast<tgpu::ConvertLayoutOp>(op);
+      if (!convert ||
+          conversionKind(layouts.of(convert.getX()), layouts.of(convert.getResult())) <=
+              ConversionKind::RenameRegisters) {
+        between.push_back(op);
+        continue;
+      }
+      for (Operation *other : between)
+        other->moveBefore(first);
+      between.clear();
+      convert->moveAfter(group.back());
+      group.push_back(convert);
+      dependent.insert(convert);
+    }
+    return group;
+  }
+
+  void lower(ArrayRef<tgpu::ConvertLayoutOp> group) {
     OpBuilder b(group.front());
     SmallVector<std::pair<tgpu::ConvertLayoutOp, Value>> buffers;
     for (tgpu::ConvertLayoutOp op : group) {
       const Layout &src = layouts.of(op.getX()), &dst = layouts.of(op.getResult());
-      ConversionKind kind = conversionKind(src, dst);
-      if (kind == ConversionKind::Same) {
-        op.getResult().replaceAllUsesWith(op.getX());
-        op.erase();
-        continue;
-      }
-      if (kind == ConversionKind::RenameRegisters)
-        continue;
       ArrayRef<int64_t> shape = shapeOf(op.getType());
       Type element = elementOf(op.getType());
       Swizzle s = bestSwizzle(src, dst, shape, int64_t(byteSize(*dtypeOfType(element))));
@@ -171,7 +202,6 @@ private:
       op.getResult().replaceAllUsesWith(result);
       op.erase();
     }
-    group.clear();
   }
 
   func::FuncOp func;

@@ -20,6 +20,36 @@ func.func @transposed(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>
   return %a, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
 }
 
+// What stands between and waits for neither goes before both, what waits for the first goes behind the second.
+// CHECK-LABEL: func.func @apart
+// CHECK: %[[N:.*]] = tile.unary neg %arg1
+// CHECK: tgpu.copy %arg0, %[[A:.*]] :
+// CHECK: tgpu.copy %[[N]], %[[B:.*]] :
+// CHECK-NEXT: %[[X:.*]] = tgpu.copy_out %[[A]]
+// CHECK-NEXT: %[[Y:.*]] = tgpu.copy_out %[[B]]
+// CHECK-NEXT: %[[M:.*]] = tile.unary neg %[[X]]
+// CHECK-NEXT: return %[[M]], %[[Y]]
+func.func @apart(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>) -> (tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>) {
+  %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
+  %m = tile.unary neg %a : tensor<32x32xf32, #cols> -> tensor<32x32xf32, #cols>
+  %n = tile.unary neg %y : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #rows>
+  %b = tgpu.convert_layout %n : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
+  return %m, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
+}
+
+// A conversion of what another made waits for it.
+// CHECK-LABEL: func.func @chain
+// CHECK: tgpu.copy %arg0
+// CHECK-NEXT: tgpu.copy_out
+// CHECK: tgpu.copy
+// CHECK-NEXT: tgpu.copy_out
+func.func @chain(%x: tensor<32x32xf32, #rows>) -> tensor<32x32xf32, #rows> {
+  %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
+  %m = tile.unary neg %a : tensor<32x32xf32, #cols> -> tensor<32x32xf32, #cols>
+  %b = tgpu.convert_layout %m : tensor<32x32xf32, #cols> -> tensor<32x32xf32, #rows>
+  return %b : tensor<32x32xf32, #rows>
+}
+
 // Only registers differ: it stays.
 // CHECK-LABEL: func.func @renamed
 // CHECK-NEXT: tgpu.convert_layout
