@@ -50,6 +50,7 @@ mlir::LogicalResult emit(mlir::ModuleOp module, Artifact &out, const Dumps &dump
   out.launch.symbol = symbolOf(func.getName());
   out.launch.threads = int(launch.getWarps()) * warpSize;
   out.launch.sharedBytes = launch.getSharedBytes();
+  out.launch.cluster = int(launch.getCluster());
 
   std::string whyNot;
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(*target, whyNot);
@@ -59,7 +60,7 @@ mlir::LogicalResult emit(mlir::ModuleOp module, Artifact &out, const Dumps &dump
   llvm::Module llvmModule(func.getName(), context);
   llvmModule.setTargetTriple(machine->getTargetTriple());
   llvmModule.setDataLayout(machine->createDataLayout());
-  EmitContext emission(llvmModule, *target, func, int(launch.getWarps()));
+  EmitContext emission(llvmModule, *target, func, launch);
   if (mlir::failed(emission.emitFunction(out.launch)))
     return mlir::failure();
   if (!emitPtx(llvmModule, *machine, out.ptx, dumps.llvmIr, whyNot))

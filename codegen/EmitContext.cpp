@@ -6,9 +6,10 @@
 
 namespace sectile::codegen {
 
-EmitContext::EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func, int warps)
-    : mod(module), target(target), func(func), warps(warps), ctx(module.getContext()),
-      b(module.getContext()) {}
+EmitContext::EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func,
+                         tgpu::LaunchAttr launch)
+    : mod(module), target(target), func(func), warps(int(launch.getWarps())),
+      cluster(int(launch.getCluster())), ctx(module.getContext()), b(module.getContext()) {}
 
 mlir::LogicalResult EmitContext::bug(mlir::Operation *op, const llvm::Twine &what) {
   return op->emitError() << "code generation: " << what << " (a fault of the compiler, not of the kernel)";
@@ -134,11 +135,14 @@ llvm::Value *EmitContext::coordinate(const Geometry &g, int reg, int axis) {
   return b.CreateAdd(b.CreateXor(g.thread[size_t(axis)], i32(core)), i32(c - core));
 }
 
-llvm::Value *EmitContext::ownsElements(const Layout &l) {
+llvm::Value *EmitContext::ownsElements(const Layout &l, bool perBlock, std::uint32_t others) {
   llvm::Value *owns = b.getTrue();
-  if (std::uint32_t lanes = l.freeLanes())
+  if (std::uint32_t lanes = l.freeLanes() & ~others)
     owns = b.CreateICmpEQ(b.CreateAnd(lane, i32(lanes)), i32(0));
-  if (std::uint32_t warpBits = l.freeWarps())
+  std::uint32_t warpBits = l.freeWarps();
+  if (perBlock)
+    warpBits &= std::uint32_t(warps) - 1;
+  if (warpBits)
     owns = b.CreateAnd(owns, b.CreateICmpEQ(b.CreateAnd(warp, i32(warpBits)), i32(0)));
   return owns;
 }

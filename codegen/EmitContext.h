@@ -49,7 +49,7 @@ struct Geometry {
 
 class EmitContext {
 public:
-  EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func, int warps);
+  EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func, tgpu::LaunchAttr launch);
 
   /// Fills the function: parameters, body. Failure has emitted a diagnostic.
   mlir::LogicalResult emitFunction(LaunchInfo &launch);
@@ -72,8 +72,9 @@ private:
   const Geometry &geometry(const Layout &l);
   /// Coordinate `axis` of register `reg`, i32.
   llvm::Value *coordinate(const Geometry &g, int reg, int axis);
-  /// i1: this thread is the one that stores what the layout's places share.
-  llvm::Value *ownsElements(const Layout &l);
+  /// i1: this thread is the one that stores what the layout's places share, in all blocks of the cluster, or in
+  /// each (`perBlock`); lanes in `others` do not count.
+  llvm::Value *ownsElements(const Layout &l, bool perBlock = false, std::uint32_t others = 0);
   /// Registers whose free bits are 0.
   static bool ownsRegister(const Layout &l, int reg);
   mlir::LogicalResult bug(mlir::Operation *op, const llvm::Twine &what);
@@ -168,10 +169,19 @@ private:
   mlir::LogicalResult emitBufferAlloc(tgpu::BufferAllocOp op);
   mlir::LogicalResult emitCopy(tgpu::CopyOp op);
   mlir::LogicalResult emitCopyOut(tgpu::CopyOutOp op);
-  void emitBarrier();
+  void emitBarrier(bool cluster);
+  /// The block's shared memory, as a pointer.
+  llvm::Value *sharedStart();
   /// Pointer to an element given by run-time coordinates (i32).
   llvm::Value *bufferElement(tgpu::BufferType type, llvm::Value *base, llvm::ArrayRef<llvm::Value *> coords);
   friend class SharedEmission;
+
+  // --- EmitCluster.cpp: blocks that run one program together
+  // -----------------------------------------------------------------
+  void emitClusterSetup();
+  mlir::LogicalResult emitPeerCopy(tgpu::PeerCopyOp op);
+  mlir::LogicalResult emitPeerWait(tgpu::PeerWaitOp op);
+  void assembly(llvm::StringRef text, llvm::StringRef constraints, llvm::ArrayRef<llvm::Value *> operands);
 
   // --- EmitReduce.cpp, EmitMma.cpp
   // --------------------------------------------------------------------------------
@@ -183,13 +193,15 @@ private:
   llvm::Module &mod;
   const Target &target;
   mlir::func::FuncOp func;
-  int warps;
+  int warps, cluster; ///< warps per block, blocks per program
   llvm::LLVMContext &ctx;
   Builder b;
   llvm::Function *fn = nullptr;
   llvm::Instruction *setupEnd =
       nullptr; ///< end of the entry block; what is inserted before it reaches everywhere
-  llvm::Value *lane = nullptr, *warp = nullptr; ///< i32
+  llvm::Value *thread = nullptr;                ///< i32, in the block
+  llvm::Value *lane = nullptr, *warp = nullptr; ///< i32; `warp` counts those of all blocks of the cluster
+  std::map<std::int64_t, llvm::Value *> phases; ///< per count of arrivals: the address of its phase, 0 or 1
   llvm::GlobalVariable *shared = nullptr;
   llvm::DenseMap<mlir::Value, Regs> values;
   std::unordered_map<Layout, std::unique_ptr<Geometry>> geometries;

@@ -27,6 +27,8 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
                               llvm::GlobalValue::ExternalLinkage, launch.symbol, mod);
   fn->setCallingConv(llvm::CallingConv::PTX_Kernel);
   fn->addFnAttr("nvvm.reqntid", std::to_string(launch.threads));
+  if (cluster > 1)
+    fn->addFnAttr("nvvm.cluster_dim", std::to_string(cluster));
   fn->addFnAttr(llvm::Attribute::NoUnwind);
 
   llvm::BasicBlock *entry = llvm::BasicBlock::Create(ctx, "entry", fn);
@@ -34,9 +36,13 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
   b.SetInsertPoint(entry);
   setupEnd = b.CreateBr(body);
   b.SetInsertPoint(setupEnd);
-  llvm::Value *thread = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
+  thread = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
   lane = b.CreateAnd(thread, i32(warpSize - 1), "lane");
   warp = b.CreateLShr(thread, i32(laneBits), "warp");
+  if (cluster > 1) {
+    llvm::Value *block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {});
+    warp = b.CreateOr(warp, b.CreateMul(block, i32(warps)), "warp");
+  }
 
   unsigned next = 0;
   for (mlir::BlockArgument arg : func.getArguments()) {
@@ -67,6 +73,7 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
 
 mlir::LogicalResult EmitContext::emitFunction(LaunchInfo &launch) {
   emitParameters(launch);
+  emitClusterSetup();
   for (auto grid : func.getOps<tileir::GridOp>()) {
     auto arg = llvm::dyn_cast<mlir::BlockArgument>(grid.getX());
     if (!arg)
@@ -148,10 +155,16 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](CopyOp o) { return emitCopy(o); })
       .Case([&](BufferViewOp o) { return set(o.getResult(), {scalar(o.getBuffer())}), mlir::success(); })
       .Case([&](CopyOutOp o) { return emitCopyOut(o); })
-      .Case([&](BarrierOp) {
-        emitBarrier();
+      .Case([&](BarrierOp o) {
+        emitBarrier(o.getCluster());
         return mlir::success();
       })
+      .Case([&](ClusterStartOp) {
+        b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
+        return mlir::success();
+      })
+      .Case([&](PeerCopyOp o) { return emitPeerCopy(o); })
+      .Case([&](PeerWaitOp o) { return emitPeerWait(o); })
       .Case([&](ReduceOp o) { return emitReduce(o); })
       .Case([&](MmaSyncOp o) { return emitMmaSync(o); })
       .Case([&](MmaFmaOp o) { return emitMmaFma(o); })
@@ -206,6 +219,8 @@ mlir::LogicalResult EmitContext::emitGrid(tileir::GridOp op) {
   size_t n = op.getSizes().size();
   // The launch has fewer than 2^31 programs, so the counts fit 32 bits wherever a program runs.
   llvm::Value *rest = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  if (cluster > 1) // the blocks of a cluster follow each other
+    rest = b.CreateUDiv(rest, i32(cluster));
   for (size_t d = n; d-- > 0;) {
     std::int64_t size = op.getSizes()[d];
     llvm::Value *number = rest;

@@ -109,11 +109,7 @@ llvm::Value *EmitContext::bufferElement(tgpu::BufferType type, llvm::Value *base
   return b.CreateGEP(b.getInt8Ty(), base, b.CreateZExt(index, b.getInt64Ty()));
 }
 
-mlir::LogicalResult EmitContext::emitBufferAlloc(tgpu::BufferAllocOp op) {
-  if (!op.getOffset())
-    return bug(op, "the buffer has no place in shared memory");
-  if (*op.getOffset() % 16)
-    return bug(op, "the buffer's offset is not a multiple of 16 bytes");
+llvm::Value *EmitContext::sharedStart() {
   if (!shared) {
     // The alignment is that of the whole window: the block's dynamic shared memory starts at it.
     shared = new llvm::GlobalVariable(mod, llvm::ArrayType::get(b.getInt8Ty(), 0), false,
@@ -121,7 +117,15 @@ mlir::LogicalResult EmitContext::emitBufferAlloc(tgpu::BufferAllocOp op) {
                                       llvm::GlobalValue::NotThreadLocal, 3);
     shared->setAlignment(llvm::Align(128));
   }
-  set(op.getBuffer(), {b.CreateGEP(b.getInt8Ty(), shared, i64(std::int64_t(*op.getOffset())))});
+  return shared;
+}
+
+mlir::LogicalResult EmitContext::emitBufferAlloc(tgpu::BufferAllocOp op) {
+  if (!op.getOffset())
+    return bug(op, "the buffer has no place in shared memory");
+  if (*op.getOffset() % 16)
+    return bug(op, "the buffer's offset is not a multiple of 16 bytes");
+  set(op.getBuffer(), {b.CreateGEP(b.getInt8Ty(), sharedStart(), i64(std::int64_t(*op.getOffset())))});
   return mlir::success();
 }
 
@@ -133,7 +137,7 @@ mlir::LogicalResult EmitContext::emitCopy(tgpu::CopyOp op) {
   DType t = dtype(type);
   Regs value = regs(op.getValue());
   SharedEmission access(*this, type, scalar(op.getBuffer()), *layout);
-  llvm::Value *owns = ownsElements(*layout);
+  llvm::Value *owns = ownsElements(*layout, /*perBlock=*/true);
   llvm::BasicBlock *done = nullptr;
   if (!llvm::isa<llvm::Constant>(owns)) {
     llvm::BasicBlock *write = newBlock("write");
@@ -217,8 +221,13 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
   return mlir::success();
 }
 
-void EmitContext::emitBarrier() {
-  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
+void EmitContext::emitBarrier(bool cluster) {
+  if (!cluster) {
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
+    return;
+  }
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {});
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
 }
 
 } // namespace sectile::codegen

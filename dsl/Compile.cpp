@@ -33,8 +33,8 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
     auto ptxas = runtime::Ptxas::find(where);
     return ptxas ? ptxas->version() : std::string("driver");
   }();
-  return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {}\n{}", SECTILE_VERSION, LLVM_VERSION_STRING,
-                     assembler, arch, config.warps, config.stages, moduleText);
+  return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {}\n{}", SECTILE_VERSION, LLVM_VERSION_STRING,
+                     assembler, arch, config.warps, config.stages, config.cluster, moduleText);
 }
 
 struct Traced {
@@ -86,6 +86,7 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   options.config = config.str();
   options.pipeline.arch = arch;
   options.pipeline.schedule.warps = config.warps;
+  options.pipeline.schedule.cluster = config.cluster;
   return options;
 }
 

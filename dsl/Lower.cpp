@@ -71,6 +71,8 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
   std::string replay = fmt::format("--emit=cubin --arch={}", options.pipeline.arch);
   if (options.pipeline.schedule.warps)
     replay += fmt::format(" --warps={}", options.pipeline.schedule.warps);
+  if (options.pipeline.schedule.cluster)
+    replay += fmt::format(" --cluster={}", options.pipeline.schedule.cluster);
   auto fail = [&](const char *stage, const std::string &text) {
     diagnostics.raise(options.kernel, stage, text, replay, options.config);
   };

@@ -86,6 +86,7 @@ int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
   lowering.kernel = kernelName(module);
   lowering.pipeline.arch = options.arch;
   lowering.pipeline.schedule.warps = options.warps;
+  lowering.pipeline.schedule.cluster = options.cluster;
   lowering.until = stage;
   Lowered lowered = lower(module, lowering, times);
   const std::string &text = stage == Stage::ptx     ? lowered.artifact.ptx
@@ -112,6 +113,7 @@ void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &opt
   lowering.kernel = kernelName(module);
   lowering.pipeline.arch = device.arch();
   lowering.pipeline.schedule.warps = options.warps;
+  lowering.pipeline.schedule.cluster = options.cluster;
   auto artifact = std::make_shared<Artifact>(lower(module, lowering, times).artifact);
   runtime::Module code(lowering.kernel, artifact);
   Stream stream = device.stream();
@@ -139,6 +141,7 @@ void addCommonOptions(CLI::App &app, RunOptions &options, const std::string &wha
       ->check(CLI::IsMember(archNames()))
       ->capture_default_str();
   app.add_option("--warps", options.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
+  app.add_option("--cluster", options.cluster, "Blocks per cluster; 0: by rule")->check(CLI::Range(0, 16));
   app.add_option("--out,-o", options.out, "File for the stage; default: standard output")->type_name("FILE");
   app.add_option("--arg", options.args,
                  "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, "

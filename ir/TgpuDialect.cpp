@@ -83,11 +83,13 @@ LayoutAttr LayoutAttr::get(MLIRContext *context, const Layout &layout) {
 }
 
 LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t warps,
-                                 int64_t sharedBytes) {
+                                 int64_t sharedBytes, int64_t cluster) {
   if (warps < 1 || warps > 32 || !llvm::isPowerOf2_64(uint64_t(warps)))
     return emitError() << warps << " warps per block [launch_c1]; use a power of two from 1 to 32";
   if (sharedBytes < 0)
     return emitError() << sharedBytes << " bytes of shared memory [launch_c2]; give 0 or more";
+  if (cluster < 1 || cluster > 16 || !llvm::isPowerOf2_64(uint64_t(cluster)))
+    return emitError() << cluster << " blocks per cluster [launch_c3]; use a power of two from 1 to 16";
   return success();
 }
 

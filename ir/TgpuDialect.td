@@ -48,11 +48,24 @@ def Tgpu_LayoutAttr : AttrDef<TgpuDialect, "Layout", [DeclareAttrInterfaceMethod
 
 def Tgpu_LaunchAttr : AttrDef<TgpuDialect, "Launch"> {
   let mnemonic = "launch";
-  let summary = "Launch geometry: warps per block and dynamic shared memory in bytes";
-  let description = "C1 (launch_c1): warps is a power of two up to 32. C2 (launch_c2): shared_bytes is not negative.";
-  let parameters = (ins "int64_t":$warps, "int64_t":$sharedBytes);
-  let assemblyFormat = "`<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes `>`";
+  let summary = "Launch geometry: warps per block, dynamic shared memory in bytes, blocks per cluster";
+  let description = [{
+    A program runs on the blocks of one cluster. Layouts see their warps as one list: the warp number of a layout is
+    (number of the block in its cluster) * warps + (warp of the block).
+    C1 (launch_c1): warps is a power of two up to 32. C2 (launch_c2): shared_bytes is not negative. C3 (launch_c3):
+    cluster is a power of two up to 16.
+  }];
+  let parameters = (ins "int64_t":$warps, "int64_t":$sharedBytes, DefaultValuedParameter<"int64_t", "1">:$cluster);
+  let builders = [AttrBuilder<(ins "int64_t":$warps, "int64_t":$sharedBytes),
+                              [{ return $_get($_ctxt, warps, sharedBytes, int64_t(1)); }]>];
+  let assemblyFormat = [{
+    `<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes (`,` `cluster` `=` $cluster^)? `>`
+  }];
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Warps that run one program, those of all blocks of a cluster: what layouts are made for.
+    int64_t allWarps() const { return getWarps() * getCluster(); }
+  }];
 }
 
 def Tgpu_AtomAttr : AttrDef<TgpuDialect, "Atom"> {

@@ -5,6 +5,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 
@@ -158,6 +159,22 @@ OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
 
 LogicalResult CopyOp::verify() {
   return verifyCopy(*this, "copy_c1", getValue().getType(), getBuffer().getType());
+}
+
+LogicalResult ClusterStartOp::verify() {
+  if (isa<FunctionOpInterface>((*this)->getParentOp()))
+    return success();
+  return broken(*this, "cluster_start_c1", "is inside " + (*this)->getParentOp()->getName().getStringRef(),
+                "put it in the body of the function");
+}
+
+LogicalResult PeerCopyOp::verify() {
+  if (failed(verifyCopy(*this, "peer_copy_c1", getValue().getType(), getBuffer().getType())))
+    return failure();
+  Type element = elementOf(getValue().getType());
+  if (byteSize(*dtypeOfType(element)) >= 4)
+    return success();
+  return broken(*this, "peer_copy_c2", "elements are " + describe(element), "cast to a type of 4 or 8 bytes");
 }
 
 LogicalResult BufferViewOp::verify() {

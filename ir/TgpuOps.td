@@ -123,7 +123,49 @@ def Tgpu_CopyOutOp : TgpuOp<"copy_out", [MemoryEffects<[MemRead]>]> {
 
 def Tgpu_BarrierOp : TgpuOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "All threads of the block wait for each other; shared memory written before is visible after";
+  let description = [{
+    With `cluster`: all threads of all blocks of the cluster, and the memory of all of them.
+  }];
+  let arguments = (ins UnitAttr:$cluster);
+  let assemblyFormat = "(`cluster` $cluster^)? attr-dict";
+}
+
+def Tgpu_ClusterStartOp : TgpuOp<"cluster_start", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Wait until all blocks of the cluster run and can take copies from each other";
+  let description = [{
+    Stands once, in the body of the function itself, before the first peer_copy. Every block signals its readiness as
+    it starts, so that work before this op covers the wait.
+    C1 (cluster_start_c1): it is in no region of another op than the function.
+  }];
   let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PeerCopyOp : TgpuOp<"peer_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Registers to the shared memory of every block of the cluster";
+  let description = [{
+    As copy, but every block's buffer gets the whole tile, whichever block's threads hold the elements. The bytes are there
+    after peer_wait on the same buffer. `arrival`, set by PlaceMemory, is where the count of arrived bytes lies
+    (an mbarrier of 8 bytes), in bytes from the start of the block's shared memory.
+    C1 (peer_copy_c1): the tile has the buffer's shape and element type. C2 (peer_copy_c2): elements have 4 or 8 bytes.
+  }];
+  let arguments = (ins Tile_Shaped:$value, Arg<Tgpu_BufferType, "", [MemWrite]>:$buffer, OptionalAttr<I64Attr>:$arrival);
+  let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$buffer),
+                            [{ build($_builder, $_state, value, buffer, ::mlir::IntegerAttr()); }]>];
+  let assemblyFormat = "$value `,` $buffer (`at` $arrival^)? attr-dict `:` type($value) `,` qualified(type($buffer))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PeerWaitOp : TgpuOp<"peer_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Wait until the tile that peer_copy sends has arrived in this block's buffer";
+  let description = [{
+    Every thread waits. One peer_wait follows each peer_copy, on every path, before the next into the same buffer.
+    `arrival` is that of the peer_copy.
+  }];
+  let arguments = (ins Arg<Tgpu_BufferType, "", [MemRead, MemWrite]>:$buffer, OptionalAttr<I64Attr>:$arrival);
+  let builders = [OpBuilder<(ins "::mlir::Value":$buffer),
+                            [{ build($_builder, $_state, buffer, ::mlir::IntegerAttr()); }]>];
+  let assemblyFormat = "$buffer (`at` $arrival^)? attr-dict `:` qualified(type($buffer))";
 }
 
 def Tgpu_ReduceOp : TgpuOp<"reduce", [Pure]> {

@@ -119,7 +119,7 @@ class Assigner {
 public:
   explicit Assigner(func::FuncOp func)
       : func(func), layouts(func.getContext()),
-        warps(int(func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr).getWarps())) {}
+        warps(int(func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr).allWarps())) {}
 
   void run() {
     collect();

@@ -66,7 +66,7 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
         if (registers <= most)
           continue;
         mlir::emitError(op->getLoc())
-            << "needs " << registers << " registers in each of " << launch.getWarps() * target.warpSize
+            << "needs " << registers << " registers in each of " << launch.allWarps() * target.warpSize
             << " threads for one tile " << describe(tile) << ", " << target.arch << " has "
             << target.registersPerThread
             << " per thread [check_resources_c2]; pick smaller tiles or more warps";

@@ -8,10 +8,16 @@
 ///
 /// The state is the set of accesses since the last barrier on some path. Conditions of branches and loops are
 /// scalars and the same for all threads, so a barrier may stand anywhere.
+///
+/// Where a cluster runs a program, copies into the shared memory of other blocks and all global memory need
+/// barriers of the whole cluster; what a peer_wait waits for needs none. Before the first copy to another block
+/// a cluster_start says that all blocks run. A block may end as soon as its own work is done: every peer_copy
+/// has its peer_wait, behind which nobody writes into this block any more.
 
 #include "ir/IndexFacts.h"
 #include "passes/Passes.h"
 #include "passes/SharedAccesses.h"
+#include "passes/Support.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_INSERTBARRIERSPASS
@@ -28,6 +34,9 @@ struct Access {
   Operation *op = nullptr;
   bool writes = false, shared = false;
   bool carried = false;       ///< of an earlier iteration
+  bool remote = false;        ///< into the shared memory of all blocks
+  bool arrived = false;       ///< remote: what came into this block was waited for
+  bool ordered = false;       ///< a barrier of the block stands behind it
   int64_t begin = 0, end = 0; ///< bytes of shared memory
   Value tensor;               ///< global: the argument
   bool operator==(const Access &) const = default;
@@ -85,21 +94,83 @@ bool conflict(const Access &earlier, const Access &later) {
 
 SmallVector<Access, 2> accessesOf(Operation *op) {
   SmallVector<Access, 2> result;
+  auto add = [&](bool writes, bool shared) -> Access & {
+    result.emplace_back();
+    result.back().op = op;
+    result.back().writes = writes;
+    result.back().shared = shared;
+    return result.back();
+  };
   forEachBuffer(op, [&](Value buffer, bool writes) {
     tgpu::BufferAllocOp alloc = allocOf(buffer);
-    int64_t begin = *alloc.getOffset();
-    result.push_back({op, writes, true, false, begin, begin + alloc.getType().bytes(), Value()});
+    Access &a = add(writes, true);
+    a.begin = *alloc.getOffset();
+    a.end = a.begin + alloc.getType().bytes();
+    a.remote = isa<tgpu::PeerCopyOp>(op);
   });
   if (auto load = dyn_cast<tgpu::GlobalLoadOp>(op))
-    result.push_back({op, false, false, false, 0, 0, tileir::rootTensor(load.getX())});
+    add(false, false).tensor = tileir::rootTensor(load.getX());
   else if (auto gather = dyn_cast<tgpu::GlobalGatherOp>(op))
-    result.push_back({op, false, false, false, 0, 0, tileir::rootTensor(gather.getX())});
+    add(false, false).tensor = tileir::rootTensor(gather.getX());
   else if (auto store = dyn_cast<tgpu::GlobalStoreOp>(op))
-    result.push_back({op, true, false, false, 0, 0, tileir::rootTensor(store.getX())});
+    add(true, false).tensor = tileir::rootTensor(store.getX());
   return result;
 }
 
-void visit(Block &block, State &state);
+class Inserter {
+public:
+  explicit Inserter(func::FuncOp func) : func(func), blocks(blocksPerProgram(func)) {}
+
+  void run() {
+    State state;
+    visit(func.getBody().front(), state);
+    bool copies = false;
+    func.walk([&](tgpu::PeerCopyOp) { copies = true; });
+    if (!copies)
+      return;
+    for (Operation &op : func.getBody().front()) {
+      auto across = op.walk([](Operation *inner) {
+        auto barrier = dyn_cast<tgpu::BarrierOp>(inner);
+        return isa<tgpu::PeerCopyOp>(inner) || (barrier && barrier.getCluster()) ? WalkResult::interrupt()
+                                                                                 : WalkResult::advance();
+      });
+      if (!across.wasInterrupted())
+        continue;
+      OpBuilder b(&op);
+      tgpu::ClusterStartOp::create(b, op.getLoc());
+      return;
+    }
+  }
+
+private:
+  void visit(Block &block, State &state) {
+    for (Operation &op : llvm::make_early_inc_range(block))
+      visit(&op, state);
+  }
+  void visit(Operation *op, State &state);
+
+  enum class Need { None, Block, Cluster };
+  Need needed(const Access &earlier, const Access &later) const {
+    if ((earlier.arrived && !later.remote) || !conflict(earlier, later))
+      return Need::None;
+    if (blocks > 1 && (!later.shared || earlier.remote || later.remote))
+      return Need::Cluster;
+    return earlier.ordered ? Need::None : Need::Block;
+  }
+  /// What is left of the state behind a barrier.
+  void pass(State &state, bool cluster) const {
+    if (cluster || blocks == 1)
+      return state.clear();
+    State ordered;
+    for (Access &a : state)
+      a.ordered = true;
+    join(ordered, state);
+    state = std::move(ordered);
+  }
+
+  func::FuncOp func;
+  int blocks;
+};
 
 /// Runs `body` until what its end leaves at its start is already known there.
 template <class F> void untilStable(State &entry, F body) {
@@ -113,9 +184,13 @@ template <class F> void untilStable(State &entry, F body) {
   }
 }
 
-void visit(Operation *op, State &state) {
-  if (isa<tgpu::BarrierOp>(op)) {
-    state.clear();
+void Inserter::visit(Operation *op, State &state) {
+  if (auto barrier = dyn_cast<tgpu::BarrierOp>(op)) {
+    pass(state, barrier.getCluster());
+  } else if (auto wait = dyn_cast<tgpu::PeerWaitOp>(op)) {
+    for (Access &a : state)
+      if (auto copy = dyn_cast<tgpu::PeerCopyOp>(a.op))
+        a.arrived |= allocOf(copy.getBuffer()) == allocOf(wait.getBuffer());
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
     untilStable(state, [&](State &s) { visit(*loop.getBody(), s); });
   } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
@@ -134,13 +209,14 @@ void visit(Operation *op, State &state) {
     join(state, other);
   } else {
     auto accesses = accessesOf(op);
-    bool conflicts = llvm::any_of(accesses, [&](const Access &later) {
-      return llvm::any_of(state, [&](const Access &earlier) { return conflict(earlier, later); });
-    });
-    if (conflicts) {
+    Need need = Need::None;
+    for (const Access &later : accesses)
+      for (const Access &earlier : state)
+        need = std::max(need, needed(earlier, later));
+    if (need != Need::None) {
       OpBuilder b(op);
-      tgpu::BarrierOp::create(b, op->getLoc());
-      state.clear();
+      tgpu::BarrierOp::create(b, op->getLoc(), need == Need::Cluster);
+      pass(state, need == Need::Cluster);
     }
     for (const Access &a : accesses)
       if (!llvm::is_contained(state, a))
@@ -148,16 +224,8 @@ void visit(Operation *op, State &state) {
   }
 }
 
-void visit(Block &block, State &state) {
-  for (Operation &op : llvm::make_early_inc_range(block))
-    visit(&op, state);
-}
-
 struct InsertBarriers : sectile::passes::impl::InsertBarriersPassBase<InsertBarriers> {
-  void runOnOperation() override {
-    State state;
-    visit(getOperation().getBody().front(), state);
-  }
+  void runOnOperation() override { Inserter(getOperation()).run(); }
 };
 
 } // namespace

@@ -2,9 +2,10 @@
 /// \file LowerConversions: conversions that move data between threads go through shared buffers.
 ///
 /// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc,
-/// copy, copy_out, with a swizzle of least bank conflicts for the two layouts. Conversions that do not
-/// wait for each other first write all their buffers, then read them: one barrier serves them all. Conversions
-/// of values from outside a loop leave it.
+/// copy, copy_out, with a swizzle of least bank conflicts for the two layouts; where elements move between
+/// blocks of a cluster, peer_copy, peer_wait, copy_out. Conversions that do not wait for each other first write
+/// all their buffers, then read them: one barrier serves them all. Conversions of values from outside a loop
+/// leave it.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -108,7 +109,8 @@ Swizzle bestSwizzle(const Layout &src, const Layout &dst, ArrayRef<int64_t> shap
 
 class Lowering {
 public:
-  explicit Lowering(func::FuncOp func) : func(func), layouts(func.getContext()) {}
+  explicit Lowering(func::FuncOp func)
+      : func(func), layouts(func.getContext()), blocks(blocksPerProgram(func)) {}
 
   void run() {
     func.walk([](tgpu::ConvertLayoutOp op) { hoist(op); });
@@ -186,26 +188,51 @@ private:
     for (tgpu::ConvertLayoutOp op : group) {
       const Layout &src = layouts.of(op.getX()), &dst = layouts.of(op.getResult());
       ArrayRef<int64_t> shape = shapeOf(op.getType());
-      Type element = elementOf(op.getType());
+      Value x = op.getX();
+      bool crosses = crossesBlocks(src, dst, blocks);
+      if (crosses) // a copy to another block counts arrivals in whole words
+        x = withElement(b, op.getLoc(), x, wordElement(b, elementOf(x.getType())));
+      Type element = elementOf(x.getType());
       Swizzle s = bestSwizzle(src, dst, shape, int64_t(byteSize(*dtypeOfType(element))));
       SmallVector<int64_t, 3> swizzle;
       if (s.chunk)
         swizzle = {s.chunk, s.span, s.shift};
       auto type = tgpu::BufferType::get(b.getContext(), shape, element, swizzle);
       Value buffer = tgpu::BufferAllocOp::create(b, op.getLoc(), type, IntegerAttr());
-      tgpu::CopyOp::create(b, op.getLoc(), op.getX(), buffer);
+      if (crosses)
+        tgpu::PeerCopyOp::create(b, op.getLoc(), x, buffer);
+      else
+        tgpu::CopyOp::create(b, op.getLoc(), x, buffer);
       buffers.push_back({op, buffer});
     }
     for (auto [op, buffer] : buffers) {
       b.setInsertionPoint(op);
-      Value result = tgpu::CopyOutOp::create(b, op.getLoc(), op.getType(), buffer);
-      op.getResult().replaceAllUsesWith(result);
+      Location loc = op.getLoc();
+      auto type = cast<tgpu::BufferType>(buffer.getType());
+      if (crossesBlocks(layouts.of(op.getX()), layouts.of(op.getResult()), blocks))
+        tgpu::PeerWaitOp::create(b, loc, buffer);
+      Value result =
+          tgpu::CopyOutOp::create(b, loc, tileir::withElement(op.getType(), type.getElementType()), buffer);
+      op.getResult().replaceAllUsesWith(withElement(b, loc, result, elementOf(op.getType())));
       op.erase();
     }
   }
 
+  /// The narrowest type of at least 4 bytes that holds all values of `element`.
+  static Type wordElement(OpBuilder &b, Type element) {
+    if (byteSize(*dtypeOfType(element)) >= 4)
+      return element;
+    return isa<FloatType>(element) ? Type(b.getF32Type()) : Type(b.getI32Type());
+  }
+  static Value withElement(OpBuilder &b, Location loc, Value x, Type element) {
+    if (elementOf(x.getType()) == element)
+      return x;
+    return CastOp::create(b, loc, tileir::withElement(x.getType(), element), x);
+  }
+
   func::FuncOp func;
   LayoutCache layouts;
+  int blocks;
 };
 
 struct LowerConversions : sectile::passes::impl::LowerConversionsPassBase<LowerConversions> {

@@ -29,6 +29,15 @@ def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
                  Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">];
 }
 
+def ChooseClusterPass : SectilePass<"sectile-choose-cluster", "ChooseCluster"> {
+  let summary = "How many blocks run one program together";
+  let description = [{
+    Before: launch geometry with the warps of a block. After: `cluster` in the launch geometry, layouts are to be made for
+    the warps of all its blocks.
+  }];
+  let options = [Option<"cluster", "cluster", "int", "0", "Blocks per cluster; 0: by rule">];
+}
+
 def AssignLayoutsPass : SectilePass<"sectile-assign-layouts", "AssignLayouts"> {
   let summary = "Give every tile a thread layout";
   let description = [{

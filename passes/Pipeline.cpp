@@ -26,12 +26,15 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   SelectMmaPassOptions select;
   select.arch = options.arch;
   select.warps = options.schedule.warps;
+  ChooseClusterPassOptions choose;
+  choose.cluster = options.schedule.cluster;
 
   clean(true); // fewer values to reason about
   pm.addPass(
       createResolveTailsPass()); // while tiles are still values: existence is a property of the program
   clean(true);                   // bounds of several accesses are often one value
   pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
+  pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
   pm.addPass(createAssignLayoutsPass());    // once all tiles, masks included, are there
   clean(false);                             // values made anew per user that got one layout; folding is over
   pm.addPass(createLowerTileToTgpuPass());  // needs layouts: which warps share an axis; makes conversions

@@ -12,6 +12,7 @@ namespace sectile::passes {
 /// What the passes may choose; every field is a schedule choice a user can set by hand.
 struct Schedule {
   int warps = 0; ///< warps per block; 0: the default rule chooses from tile sizes
+  int cluster = 0; ///< blocks that run one program together; 0: by rule
 };
 
 struct PipelineOptions {

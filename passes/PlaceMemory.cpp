@@ -23,6 +23,9 @@ namespace {
 /// Of every offset: enough for 16-byte accesses.
 constexpr int64_t alignment = 16;
 
+/// Of one mbarrier.
+constexpr int64_t arrivalBytes = 8;
+
 /// Buffers up to `smallBytes`, such as the parts of a reduction, get bytes of their own as long as all of
 /// those fit into `smallTotal`: sharing would cost a barrier.
 constexpr int64_t smallBytes = 2048, smallTotal = 8192;
@@ -95,10 +98,27 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
       if (!lifetimes.count(alloc)) // no op touches it
         alloc.setOffset(0);
     });
+    total = placeArrivals(func, int64_t(llvm::alignTo(total, alignment)));
     auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
-    int64_t warps = launch ? launch.getWarps() : 1;
+    int64_t warps = launch ? launch.getWarps() : 1, cluster = launch ? launch.getCluster() : 1;
     func->setAttr(tgpu::launchAttr,
-                  tgpu::LaunchAttr::get(&getContext(), warps, int64_t(llvm::alignTo(total, alignment))));
+                  tgpu::LaunchAttr::get(&getContext(), warps, int64_t(llvm::alignTo(total, alignment)), cluster));
+  }
+
+  /// Behind the buffers: for each that other blocks write, the count of what has arrived. Returns the new end.
+  int64_t placeArrivals(func::FuncOp func, int64_t end) {
+    DenseMap<Operation *, IntegerAttr> places;
+    Builder b(&getContext());
+    func.walk([&](tgpu::PeerCopyOp copy) {
+      IntegerAttr &place = places[allocOf(copy.getBuffer())];
+      if (!place) {
+        place = b.getI64IntegerAttr(end);
+        end += arrivalBytes;
+      }
+      copy.setArrivalAttr(place);
+    });
+    func.walk([&](tgpu::PeerWaitOp wait) { wait.setArrivalAttr(places.lookup(allocOf(wait.getBuffer()))); });
+    return end;
   }
 };
 

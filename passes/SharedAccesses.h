@@ -19,6 +19,10 @@ template <class F> void forEachBuffer(mlir::Operation *op, F &&f) {
     f(copy.getBuffer(), true);
   else if (auto copyOut = llvm::dyn_cast<tgpu::CopyOutOp>(op))
     f(copyOut.getBuffer(), false);
+  else if (auto copy = llvm::dyn_cast<tgpu::PeerCopyOp>(op))
+    f(copy.getBuffer(), true);
+  else if (auto wait = llvm::dyn_cast<tgpu::PeerWaitOp>(op))
+    f(wait.getBuffer(), false);
   else if (auto mma = llvm::dyn_cast<tgpu::MmaFmaOp>(op)) {
     f(mma.getA(), false);
     f(mma.getB(), false);

@@ -200,6 +200,30 @@ std::optional<Layout> reshapeLayout(const Layout &layout, ArrayRef<int64_t> from
                         translate(layout.warp()));
 }
 
+int blocksPerProgram(func::FuncOp func) {
+  auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
+  return launch ? int(launch.getCluster()) : 1;
+}
+
+bool crossesBlocks(const Layout &src, const Layout &dst, int blocks) {
+  if (blocks == 1)
+    return false;
+  const LinearForm from(src), to(dst);
+  // What a block of `src` holds: the span of all bases but the last, which number the blocks.
+  int blockBits = llvm::countr_zero(unsigned(blocks));
+  F2Matrix held = from.matrix;
+  held.columns.resize(held.columns.size() - size_t(blockBits));
+  size_t inBlock = to.matrix.columns.size() - size_t(blockBits);
+  for (size_t i = 0; i < to.matrix.columns.size(); ++i) {
+    uint64_t column = to.matrix.columns[i];
+    if (i >= inBlock)
+      column ^= from.matrix.columns[held.columns.size() + (i - inBlock)];
+    if (!held.solve(column))
+      return true;
+  }
+  return false;
+}
+
 // --- memory accesses
 // --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
 #include "ir/AccessPlan.h"
 #include "ir/base/MmaTable.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -60,6 +61,14 @@ std::optional<Layout> reshapeLayout(const Layout &layout, llvm::ArrayRef<int64_t
                                     llvm::ArrayRef<int64_t> to);
 /// True if some pair of layouts makes this reshape keep every element in its register.
 bool reshapeKeepsRegisters(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
+
+/// On the function: why ChooseCluster chose its number of blocks, in words.
+inline constexpr llvm::StringLiteral clusterReasonAttr = "tgpu.cluster_reason";
+/// Blocks of the cluster that runs one program; 1 without launch geometry.
+int blocksPerProgram(mlir::func::FuncOp func);
+/// True if some thread of `dst` needs an element that `src` holds in other blocks only, when the warps of both
+/// are those of `blocks` blocks, one block after the other.
+bool crossesBlocks(const Layout &src, const Layout &dst, int blocks);
 
 // --- memory accesses
 // --------------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ std::string serialize(const Artifact &a) {
     w.put(g.tile);
   }
   w.put(a.launch.threads);
+  w.put(a.launch.cluster);
   w.put(a.launch.sharedBytes);
   w.put(static_cast<std::int64_t>(a.launch.argRanks.size()));
   for (int rank : a.launch.argRanks)
@@ -99,6 +100,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     a.launch.grid.push_back(g);
   }
   a.launch.threads = r.small();
+  a.launch.cluster = r.small();
   a.launch.sharedBytes = r.number();
   for (std::int64_t n = r.count(8); n > 0; --n)
     a.launch.argRanks.push_back(r.small());

@@ -90,7 +90,7 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
   d.recent.add(module.kernel(), stream.stream);
   NvtxRange range(module.kernel());
   CuResult result =
-      driver.call.launchKernel(loaded.function, static_cast<unsigned>(programs), 1, 1, info.threads, 1, 1,
+      driver.call.launchKernel(loaded.function, static_cast<unsigned>(programs * info.cluster), 1, 1, info.threads, 1, 1,
                                static_cast<unsigned>(info.sharedBytes), stream.stream, nullptr, extra.data());
   if (result == cuErrorLaunchOutOfResources)
     refuse({module.kernel(), loc},
@@ -151,11 +151,12 @@ std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> arg
       programs *= count;
     over |= programs > (__int128(1) << 62);
   }
-  if (over || programs > maxPrograms)
+  const std::int64_t most = maxPrograms / info.cluster;
+  if (over || programs > most)
     refuse(site,
-           over ? fmt::format("the grid has over 2^62 programs and the limit is {}", maxPrograms)
+           over ? fmt::format("the grid has over 2^62 programs and the limit is {}", most)
                 : fmt::format("the grid has {} programs and the limit is {}",
-                              static_cast<std::int64_t>(programs), maxPrograms),
+                              static_cast<std::int64_t>(programs), most),
            "grid_limit", "use larger tiles, or launch over slices of the tensors");
   return static_cast<std::int64_t>(programs);
 }

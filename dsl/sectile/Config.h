@@ -31,8 +31,9 @@ public:
   };
 
   // Schedule choices; 0 lets the compiler choose.
-  int warps = 0;  ///< warps per block
-  int stages = 0; ///< depth of pipelined loads
+  int warps = 0;   ///< warps per block
+  int stages = 0;  ///< depth of pipelined loads
+  int cluster = 0; ///< blocks that run one program together, for rows too long for one block; 1: never more
 
   /// Chooses a value by hand.
   Config &set(std::string_view name, int value) &;

@@ -55,7 +55,8 @@ struct GridAxis {
 struct LaunchInfo {
   std::string symbol;          ///< entry name in PTX
   std::vector<GridAxis> grid;  ///< programs are numbered with the last axis fastest, along gridDim.x
-  int threads = 0;
+  int threads = 0;             ///< per block
+  int cluster = 1;             ///< blocks that run one program: neighbours along gridDim.x
   std::int64_t sharedBytes = 0;  ///< dynamic shared memory
   std::vector<int> argRanks;     ///< rank per argument, -1 for a scalar
 };

@@ -9,6 +9,9 @@
 
 namespace sectile {
 
+/// 32 warps in each of 16 blocks that run one program together.
+static constexpr std::size_t maxWarpBits = 9;
+
 static int log2Exact(std::int64_t v) {
   assert(v > 0 && std::has_single_bit(std::uint64_t(v)));
   return std::countr_zero(std::uint64_t(v));
@@ -186,8 +189,8 @@ std::optional<Layout> Layout::create(int rank, Coords core, Coords reps, std::ve
     return fail(std::to_string(reg.size()) + " register bases; at most 20");
   if (partial ? lane.size() > laneBits : lane.size() != laneBits)
     return fail(std::to_string(lane.size()) + " lane bases, not 5");
-  if (warp.size() > 6)
-    return fail(std::to_string(warp.size()) + " warp bases; at most 6");
+  if (warp.size() > maxWarpBits)
+    return fail(std::to_string(warp.size()) + " warp bases; at most " + std::to_string(maxWarpBits));
   for (const auto *bases : {&reg, &lane, &warp})
     for (const Coords &b : *bases)
       for (int d = 0; d < maxLayoutRank; ++d)

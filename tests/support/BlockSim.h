@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Runs final `tgpu` kernels thread by thread on the host: every register of every lane of every warp
 /// by its layout, shared memory byte by byte. Finds what the interpreter of values cannot see: data in the
-/// wrong thread, copies that disagree, buffers that share bytes while both are live, missing barriers.
+/// wrong thread, copies that disagree, buffers that share bytes while both are live, missing barriers. The
+/// blocks of a cluster run in step; each has shared memory of its own.
 #pragma once
 
 #include "ir/InterpKernels.h"
@@ -25,7 +26,8 @@ public:
   explicit BlockSim(mlir::ModuleOp module) {
     module.walk([&](mlir::func::FuncOp f) { func = f; });
     auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
-    warps = int(launch.getWarps());
+    warps = int(launch.allWarps());
+    blocks = int(launch.getCluster());
     threads = warps * warpSize;
     sharedBytes = launch.getSharedBytes();
   }
@@ -53,8 +55,8 @@ public:
       runProgram();
     }
   }
-  /// Barriers that were passed.
-  int barriers = 0;
+  /// Barriers that were passed, and those of whole clusters among them.
+  int barriers = 0, acrossBarriers = 0;
 
 private:
   /// A value: one element, or an element per thread and register (thread-major).
@@ -79,6 +81,9 @@ private:
   /// Who touched a byte since the last barrier.
   struct Touch {
     int writeEpoch = -1, writer = -1, readEpoch = -1, reader = -1; ///< reader -2: several
+    int writeAcross = -1, readAcross = -1, sentAcross = -1; ///< barriers of the whole cluster until then
+    int readBlock = -1;                                     ///< -2: several
+    bool underWay = false;                                  ///< sent by a block, not waited for by the owner
   };
 
   [[noreturn]] void fail(mlir::Operation *op, const std::string &what) {
@@ -135,18 +140,27 @@ private:
   // --- memory with its history
   // ------------------------------------------------------------------------------------
 
+  int blockOf(int thread) const { return thread / (threads / blocks); }
+  /// Barriers of a block order its own threads, those of the cluster all.
   void touch(mlir::Operation *op, Touch &t, int thread, bool write) {
-    if (t.writeEpoch == epoch && t.writer != thread)
+    if (t.underWay)
+      fail(op, "access to bytes that are under way from another block");
+    int block = blockOf(thread);
+    if ((t.writeEpoch == epoch && t.writer != thread) ||
+        (t.writeAcross == across && blockOf(t.writer) != block))
       fail(op,
            write ? "two threads write one byte without a barrier" : "read without a barrier after a write");
     if (write) {
-      if (t.readEpoch == epoch && t.reader != thread)
+      if ((t.readEpoch == epoch && t.reader != thread) || (t.readAcross == across && t.readBlock != block))
         fail(op, "write without a barrier after a read");
       t.writeEpoch = epoch;
+      t.writeAcross = across;
       t.writer = thread;
     } else {
       t.reader = t.readEpoch == epoch && t.reader != thread ? -2 : thread;
+      t.readBlock = t.readAcross == across && t.readBlock != block ? -2 : block;
       t.readEpoch = epoch;
+      t.readAcross = across;
     }
   }
   void touchGlobal(mlir::Operation *op, char *p, std::size_t n, int thread, bool write) {
@@ -163,11 +177,16 @@ private:
     return b.offset + (row * shape[std::size_t(last)] + column) *
                           std::int64_t(byteSize(*tileir::dtypeOfType(b.type.getElementType())));
   }
+  /// A byte of the thread's own block.
   char *sharedByte(mlir::Operation *op, std::int64_t at, int thread, bool write) {
+    return sharedByte(op, blockOf(thread), at, thread, write);
+  }
+  char *sharedByte(mlir::Operation *op, int block, std::int64_t at, int thread, bool write) {
     if (at < 0 || at >= sharedBytes)
       fail(op, "outside of the block's shared memory");
+    at += block * sharedBytes;
     Touch &t = sharedTouch[std::size_t(at)];
-    if (!write && t.writeEpoch < 0)
+    if (!write && t.writer < 0)
       fail(op, "read of shared memory that nobody wrote");
     touch(op, t, thread, write);
     return shared.data() + at;
@@ -182,9 +201,11 @@ private:
     views.clear();
     buffers.clear();
     global.clear();
-    shared.assign(std::size_t(sharedBytes), char(0x7f));
-    sharedTouch.assign(std::size_t(sharedBytes), {});
-    epoch = 0;
+    shared.assign(std::size_t(sharedBytes) * std::size_t(blocks), char(0x7f));
+    sharedTouch.assign(shared.size(), {});
+    epoch = across = 0;
+    started = false;
+    underWay.clear();
     for (auto [i, arg] : llvm::enumerate(func.getArguments())) {
       const KernelArg &a = arguments[i];
       if (a.isTensor()) {
@@ -201,6 +222,8 @@ private:
       }
     }
     runBlock(func.getBody().front());
+    if (!underWay.empty())
+      throw std::runtime_error("a block ends while copies into it are under way");
   }
 
   /// Values given to the terminator.
@@ -402,7 +425,25 @@ private:
         })
         .Case([&](tgpu::CopyOp o) { copy(o); })
         .Case([&](tgpu::CopyOutOp o) { copyOut(o); })
-        .Case([&](tgpu::BarrierOp) { ++epoch, ++barriers; })
+        .Case([&](tgpu::BarrierOp o) {
+          ++epoch, ++barriers;
+          across += o.getCluster();
+          acrossBarriers += o.getCluster();
+        })
+        .Case([&](tgpu::ClusterStartOp o) {
+          if (started)
+            fail(o, "a second start");
+          started = true;
+        })
+        .Case([&](tgpu::PeerCopyOp o) { peerCopy(o); })
+        .Case([&](tgpu::PeerWaitOp o) {
+          auto sent = underWay.find(std::int64_t(*o.getArrival()));
+          if (sent == underWay.end())
+            fail(o, "nothing is under way");
+          for (std::int64_t at : sent->second)
+            sharedTouch[std::size_t(at)].underWay = false;
+          underWay.erase(sent);
+        })
         .Case([&](tgpu::ReduceOp o) { reduce(o); })
         .Case([&](tgpu::MmaSyncOp o) { mmaSync(o); })
         .Case([&](tgpu::MmaFmaOp o) { mmaFma(o); })
@@ -529,8 +570,9 @@ private:
     elements(o, c);
     const BufferAt &buffer = buffers[o.getBuffer()];
     for (int t = 0; t < threads; ++t) {
+      // Every block writes what it holds into its own memory.
       if ((unsigned(t % warpSize) & c.layout->freeLanes()) ||
-          (unsigned(t / warpSize) & c.layout->freeWarps()))
+          (unsigned(t / warpSize % (warps / blocks)) & c.layout->freeWarps()))
         continue;
       for (int r = 0; r < c.regs; ++r) {
         std::int64_t at = sharedAddress(buffer, coordsOf(c, t, r));
@@ -538,6 +580,40 @@ private:
           *sharedByte(o, at + std::int64_t(i), t, true) = c.at(t, r)[i];
       }
     }
+  }
+
+  void peerCopy(tgpu::PeerCopyOp o) {
+    if (!started)
+      fail(o, "another block may not run yet");
+    Cells &c = get(o.getValue());
+    elements(o, c);
+    const BufferAt &buffer = buffers[o.getBuffer()];
+    auto [sent, isNew] = underWay.try_emplace(std::int64_t(*o.getArrival()));
+    if (!isNew)
+      fail(o, "the last copy was not waited for");
+    for (int t = 0; t < threads; ++t) {
+      if ((unsigned(t % warpSize) & c.layout->freeLanes()) ||
+          (unsigned(t / warpSize) & c.layout->freeWarps()))
+        continue;
+      for (int r = 0; r < c.regs; ++r) {
+        if (unsigned(r) & c.layout->freeRegs())
+          continue;
+        std::int64_t at = sharedAddress(buffer, coordsOf(c, t, r));
+        for (int block = 0; block < blocks; ++block)
+          for (std::size_t i = 0; i < c.size(); ++i) {
+            *sharedByte(o, block, at + std::int64_t(i), t, true) = c.at(t, r)[i];
+            Touch &touched = sharedTouch[std::size_t(block * sharedBytes + at) + i];
+            if (touched.sentAcross == across)
+              fail(o, "sent again without a barrier of the cluster");
+            touched.writeEpoch = touched.writeAcross = -1; // ordered by the wait alone
+            touched.sentAcross = across;
+            touched.underWay = true;
+            sent->second.push_back(block * sharedBytes + at + std::int64_t(i));
+          }
+      }
+    }
+    if (std::int64_t(sent->second.size()) != buffer.type.bytes() * blocks)
+      fail(o, "not every byte of the buffer is sent");
   }
 
   void copyOut(tgpu::CopyOutOp o) {
@@ -683,7 +759,7 @@ private:
   }
 
   mlir::func::FuncOp func;
-  int warps = 0, threads = 0;
+  int warps = 0, blocks = 1, threads = 0; ///< warps and threads of all blocks
   std::int64_t sharedBytes = 0;
   std::vector<KernelArg> arguments;
   std::vector<std::int64_t> program;
@@ -693,7 +769,9 @@ private:
   std::vector<char> shared;
   std::vector<Touch> sharedTouch;
   std::unordered_map<char *, Touch> global;
-  int epoch = 0;
+  int epoch = 0, across = 0;
+  bool started = false;
+  std::map<std::int64_t, std::vector<std::int64_t>> underWay; ///< per count of arrivals: bytes
 };
 
 } // namespace sectile::test

@@ -286,6 +286,23 @@ TEST_CASE("Launch: no allocation per launch", "[runtime][launch]") {
           }) == "0 22");
 }
 
+TEST_CASE("Launch: a program takes the blocks of a cluster", "[runtime][launch]") {
+  LaunchInfo info = info2d();
+  info.cluster = 4;
+  std::string over = thrown([&] {
+    gridPrograms(info, std::vector{tensor(somewhere, {INT64_C(4) * 536870912, 8})}, site);
+  });
+  CHECK(has(over, "the grid has 536870912 programs and the limit is 536870911 [grid_limit]"));
+  CHECK(withFake({}, [&] {
+          Device d = Device::gpu(0);
+          auto m = module(info);
+          Buffer<float> x(d, 5, 17);
+          std::vector args{view(x)};
+          launch(*m, args, d.stream());
+          return number(fake().gridX) + " " + number(fake().gridY) + " " + number(fake().blockX);
+        }) == "24 1 128");
+}
+
 TEST_CASE("Launch: no programs, no launch", "[runtime][launch]") {
   CHECK(withFake({}, [] {
           Device d = Device::gpu(0);

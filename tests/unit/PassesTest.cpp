@@ -126,7 +126,7 @@ void checkFinalForm(mlir::ModuleOp module) {
     func.walk([&](mlir::Operation *op) {
       auto hasLayout = [&](mlir::Type t) {
         auto layout = tgpu::layoutOf(t);
-        CHECK((!llvm::isa<mlir::RankedTensorType>(t) || (layout && layout->numWarps() == launch.getWarps())));
+        CHECK((!llvm::isa<mlir::RankedTensorType>(t) || (layout && layout->numWarps() == launch.allWarps())));
       };
       for (mlir::Type t : op->getOperandTypes())
         hasLayout(t);
@@ -548,6 +548,95 @@ TEST_CASE("row kernels on threads: widths and rows", "[passes]") {
   }
 }
 
+namespace {
+
+/// One row reduction of every kind of exchange: values, positions, narrow types, in the row's own loop.
+std::string clusterText(int width, DType t, const std::string &kind, bool inLoop) {
+  std::string view = tensorType(2, t), tile = tileType({1, width}, t), line = tileType({1, 1}, t);
+  bool isArg = kind.starts_with("arg");
+  std::string result = isArg ? tileType({1, 1}, DType::i64) : line;
+  std::string out = isArg ? tensorType(2, DType::i64) : view;
+  std::string index = "tensor<1x1xindex>";
+  std::string body = "      %x = tile.load %X[%r, %c0] : " + view + " -> " + tile + "\n      %m = tile.reduce " +
+                     kind + " %x, 1 : " + tile + " -> " + (isArg ? index : line) + "\n";
+  if (isArg)
+    body += "      %o = tile.cast %m : " + index + " -> " + result + "\n";
+  else
+    body += "      %b = tile.broadcast %m : " + line + " -> " + tile + "\n      %d = tile.binary sub %x, %b : " +
+            tile + "\n      %o = tile.reduce min %d, 1 : " + tile + " -> " + line + "\n";
+  body += "      tile.store %o, %Y[%r, %c0] : " + result + ", " + out + "\n";
+  std::string head = "      %c0 = tile.constant 0 : index\n";
+  if (inLoop)
+    head += "      %c1 = tile.constant 1 : index\n      %n = tile.dim %X, 0 : " + view +
+            "\n      scf.for %r = %c0 to %n step %c1 {\n" + body + "      }";
+  else
+    head += "      %r = tile.grid %X [1] : " + view + " -> index\n" + body;
+  return kernelText("%X: " + view + ", %Y: " + out, head);
+}
+
+} // namespace
+
+TEST_CASE("rows over the blocks of a cluster", "[passes]") {
+  passes::PipelineOptions options;
+  for (int cluster : {2, 4, 8})
+    for (int warps : {1, 4})
+      for (bool inLoop : {false, true}) {
+        INFO(cluster << " blocks of " << warps << " warps, loop " << inLoop);
+        options.schedule.cluster = cluster;
+        options.schedule.warps = warps;
+        auto check = [&](auto zero, const std::string &kind) {
+          using T = decltype(zero);
+          INFO(kind << " of " << name(dtypeOf<T>));
+          std::string text = clusterText(2048, dtypeOf<T>, kind, inLoop);
+          if (kind.starts_with("arg"))
+            checkOnThreads(text, options, smallNumbers<T>({3, 1999}, 7), Host<i64>({3, 1}, -1));
+          else
+            checkOnThreads(text, options, smallNumbers<T>({3, 1999}, 7), Host<T>({3, 1}, T(1)));
+        };
+        check(f32(), "max");
+        check(f32(), "sum");
+        check(f64(), "sum");
+        check(i32(), "argmin");
+        check(bf16(), "max");
+        check(i8(), "max");
+        check(i64(), "sum");
+      }
+}
+
+TEST_CASE("blocks of a cluster that do not wait for each other are noticed", "[passes]") {
+  auto runWithout = [](auto change) {
+    Interpreted kernel(clusterText(512, DType::f32, "sum", /*inLoop=*/true));
+    passes::PipelineOptions options;
+    options.schedule.cluster = 4;
+    options.schedule.warps = 1;
+    std::string messages;
+    REQUIRE(runPasses(
+        *kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages));
+    kernel.module->walk([&](mlir::Operation *op) { change(op); });
+    auto x = smallNumbers<f32>({3, 500}, 7);
+    Host<f32> y({3, 1}, 1.0f);
+    try {
+      BlockSim(*kernel.module).run({x.arg(), y.arg()});
+    } catch (const std::runtime_error &e) {
+      return std::string(e.what()).substr(0, std::string(e.what()).find(" at "));
+    }
+    return std::string("nothing");
+  };
+  CHECK(runWithout([](mlir::Operation *) {}) == "nothing");
+  CHECK(runWithout([](mlir::Operation *op) {
+          if (llvm::isa<tgpu::ClusterStartOp>(op))
+            op->erase();
+        }) == "another block may not run yet");
+  CHECK(runWithout([](mlir::Operation *op) {
+          if (llvm::isa<tgpu::PeerWaitOp>(op))
+            op->erase();
+        }) == "access to bytes that are under way from another block");
+  CHECK(runWithout([](mlir::Operation *op) {
+          if (auto barrier = llvm::dyn_cast<tgpu::BarrierOp>(op))
+            barrier.setCluster(false);
+        }) == "sent again without a barrier of the cluster");
+}
+
 TEST_CASE("ranks 1 to 5 and element types on threads", "[passes]") {
   auto check = [](auto zero, std::vector<std::int64_t> shape, std::vector<std::int64_t> dims) {
     using T = decltype(zero);
@@ -644,6 +733,20 @@ TEST_CASE("limits and wrong choices are user errors with both numbers", "[passes
           std::string::npos);
   }
   options.schedule.warps = 0;
+  options.schedule.cluster = 2;
+  CHECK(messageOf(small, options)
+            .find("moves whole tiles between threads, and the cluster is set to 2 blocks [choose_cluster_c3]; set "
+                  "the cluster to 1, or leave it at 0") != std::string::npos);
+  options.schedule.cluster = 16;
+  CHECK(messageOf(small, options)
+            .find("a cluster of 16 blocks, sm_90a runs powers of two from 1 to 8 [choose_cluster_c2]") !=
+        std::string::npos);
+  options.arch = "sm_89";
+  CHECK(messageOf(small, options)
+            .find("a cluster of 16 blocks, sm_89 has no clusters [choose_cluster_c2]; leave it at 0 or 1") !=
+        std::string::npos);
+  options.arch = "sm_90a";
+  options.schedule.cluster = 0;
   std::string wide = matmulText(256, 256, 512, DType::bf16, DType::f32);
   CHECK(messageOf(wide, options)
             .find("needs 524288 bytes of shared memory, sm_90a allows 232448 [check_resources_c1]; "

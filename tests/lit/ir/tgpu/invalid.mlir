@@ -27,6 +27,39 @@ func.func @launch_c2() attributes {l = #tgpu.launch<warps = 1, shared_bytes = -1
 
 // -----
 
+// expected-error @+1 {{3 blocks per cluster [launch_c3]; use a power of two from 1 to 16}}
+func.func @launch_c3() attributes {l = #tgpu.launch<warps = 1, shared_bytes = 0, cluster = 3>} { return }
+
+// -----
+
+func.func @cluster_start_c1(%c: i1) {
+  scf.if %c {
+    // expected-error @+1 {{'tgpu.cluster_start' op is inside scf.if [cluster_start_c1]; put it in the body of the function}}
+    tgpu.cluster_start
+  }
+  return
+}
+
+// -----
+
+func.func @peer_copy_c1(%x: tensor<32xf32, #tgpu.layout<"core=[32] reps=[1] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]">>) {
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[64], f32>
+  // expected-error @+1 {{the tile is f32 [32], the buffer is f32 [64] [peer_copy_c1]}}
+  tgpu.peer_copy %x, %b : tensor<32xf32, #tgpu.layout<"core=[32] reps=[1] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]">>, !tgpu.buffer<[64], f32>
+  return
+}
+
+// -----
+
+func.func @peer_copy_c2(%x: tensor<32xf16, #tgpu.layout<"core=[32] reps=[1] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]">>) {
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[32], f16>
+  // expected-error @+1 {{elements are f16 [peer_copy_c2]; cast to a type of 4 or 8 bytes}}
+  tgpu.peer_copy %x, %b : tensor<32xf16, #tgpu.layout<"core=[32] reps=[1] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]">>, !tgpu.buffer<[32], f16>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{the table of MMA instructions has no row "nothing" [atom_c1]}}
 func.func @atom_c1() attributes {a = #tgpu.atom<"nothing">} { return }
 

@@ -36,6 +36,14 @@ func.func @memory(%X: !tile.tensor<1, f32>, %i: index, %hi: index, %m: tensor<64
   tgpu.copy %s, %placed : tensor<64xf32, #vector>, !tgpu.buffer<[64], f32>
   // CHECK: tgpu.barrier
   tgpu.barrier
+  // CHECK: tgpu.cluster_start
+  tgpu.cluster_start
+  // CHECK: tgpu.peer_copy %{{.*}}, %{{.*}} at 256 : tensor<64xf32, #[[V]]>, !tgpu.buffer<[64], f32>
+  tgpu.peer_copy %s, %placed at 256 : tensor<64xf32, #vector>, !tgpu.buffer<[64], f32>
+  // CHECK: tgpu.peer_wait %{{.*}} at 256 : !tgpu.buffer<[64], f32>
+  tgpu.peer_wait %placed at 256 : !tgpu.buffer<[64], f32>
+  // CHECK: tgpu.barrier cluster
+  tgpu.barrier cluster
   // CHECK: tgpu.copy_out %{{.*}} : !tgpu.buffer<[64], f32> -> tensor<64xf32, #{{.*}}>
   %r = tgpu.copy_out %placed : !tgpu.buffer<[64], f32> -> tensor<64xf32, #strided>
   // CHECK: tgpu.convert_layout %{{.*}} : tensor<64xf32, #{{.*}}> -> tensor<64xf32, #[[V]]>
