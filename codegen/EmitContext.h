@@ -122,7 +122,10 @@ private:
   llvm::Value *compare(tileir::ComparePred pred, DType t, llvm::Value *x, llvm::Value *y);
   llvm::Value *maximum(llvm::Value *x, llvm::Value *y, bool isMin);
   llvm::Value *maxNum(llvm::Value *x, llvm::Value *y, bool isMin);
-  llvm::Value *divBf16(llvm::Value *x, llvm::Value *y);
+  /// The bf16 quotient of x and y (f32) from their f32 quotient.
+  llvm::Value *divBf16(llvm::Value *x, llvm::Value *y, llvm::Value *q);
+  Regs divideFloats(DType t, Regs x, Regs y);
+  Regs divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm::Value *> s);
   llvm::Value *mathFunction(tileir::UnaryFn fn, llvm::Value *x); ///< x is f32 or f64
   llvm::Value *power(llvm::Value *x, llvm::Value *y);
   llvm::Value *floatRemainder(llvm::Value *x, llvm::Value *y); ///< C's fmod, exact

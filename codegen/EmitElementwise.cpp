@@ -32,6 +32,10 @@ mlir::LogicalResult EmitContext::emitUnary(tileir::UnaryOp op) {
 mlir::LogicalResult EmitContext::emitBinary(tileir::BinaryOp op) {
   DType t = dtype(op.getA().getType());
   Regs x = regs(op.getA()), y = regs(op.getB()), result;
+  if (op.getFn() == tileir::BinaryFn::k_div && isFloat(t) && t != DType::f64) {
+    set(op.getResult(), divideFloats(t, x, y));
+    return mlir::success();
+  }
   for (auto [a, c] : llvm::zip_equal(x, y)) {
     llvm::Value *r = binary(op.getFn(), t, a, c);
     if (!r)
@@ -126,11 +130,26 @@ llvm::Value *EmitContext::maxNum(llvm::Value *x, llvm::Value *y, bool isMin) {
   return b.CreateBinaryIntrinsic(isMin ? intr::minimumnum : intr::maximumnum, x, y);
 }
 
+/// All registers of an f32 or narrower division at once.
+Regs EmitContext::divideFloats(DType t, Regs x, Regs y) {
+  if (t == DType::f32)
+    return divideF32(x, y);
+  llvm::DenseMap<llvm::Value *, llvm::Value *> widened; // a register that repeats stays one
+  for (Regs *list : {&x, &y})
+    for (llvm::Value *&v : *list) {
+      llvm::Value *&wide = widened[v];
+      v = wide ? wide : wide = toF32(t, v);
+    }
+  Regs q = divideF32(x, y);
+  for (size_t r = 0; r < q.size(); ++r)
+    q[r] = fromF32(t, t == DType::bf16 ? divBf16(x[r], y[r], q[r]) : q[r]);
+  return q;
+}
+
 /// The quotient of two bf16, rounded once. In f32 first; only where that rounds at bf16's subnormal positions
 /// would two roundings show, so there the f32 result is rounded to odd by the sign of the remainder.
-llvm::Value *EmitContext::divBf16(llvm::Value *x, llvm::Value *y) {
+llvm::Value *EmitContext::divBf16(llvm::Value *x, llvm::Value *y, llvm::Value *q) {
   llvm::Type *f32 = b.getFloatTy();
-  llvm::Value *q = b.CreateFDiv(x, y);
   auto scale = [&](llvm::Value *v) { return b.CreateFMul(v, llvm::ConstantFP::get(f32, 0x1p96)); };
   llvm::Value *remainder = b.CreateIntrinsic(intr::fma, {f32}, {b.CreateFNeg(scale(q)), y, scale(x)});
   llvm::Value *bits = b.CreateBitCast(q, b.getInt32Ty());
@@ -197,8 +216,7 @@ llvm::Value *EmitContext::floatBinary(tileir::BinaryFn fn, DType t, llvm::Value 
   case BinaryFn::k_minnum:
     return chosen(maxNum(a, c, true));
   case BinaryFn::k_div:
-    r = t == DType::bf16 ? divBf16(a, c) : b.CreateFDiv(a, c);
-    break;
+    return t == DType::f64 ? b.CreateFDiv(x, y) : divideFloats(t, {x}, {y}).front();
   case BinaryFn::k_rem:
     r = floatRemainder(a, c);
     break;

@@ -5,15 +5,17 @@
 /// documented worst; docs/language-math.md has the table with ranges):
 ///
 ///            exp  exp2  log  log2  sin  cos  tanh  erf  sigmoid  rsqrt  pow
-///     f32     5     3    2     2    2    2     3    3      7       2     1
+///     f32     4     3    2     2    2    2     3    3      5       2     1
 ///     f64     2     2    2     1    3    3     4    4      4       2     4
 ///
 /// f16, bf16 and fp8 compute in f32 and round once. Subnormal results keep these bounds in units of the
-/// smallest subnormal.
+/// smallest subnormal, but exp, exp2 and sigmoid in f32 give 0 below 2^-126.
 #include "codegen/EmitContext.h"
 #include "codegen/MathAlgorithms.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/MDBuilder.h"
 
 namespace sectile::codegen {
 namespace {
@@ -45,6 +47,9 @@ public:
   V abs(V x) { return b.CreateUnaryIntrinsic(intr::fabs, x); }
   V rint(V x) { return b.CreateUnaryIntrinsic(intr::roundeven, x); }
   V sqrt(V x) { return b.CreateUnaryIntrinsic(intr::sqrt, x); }
+  V minimum(V x, V y) { return b.CreateBinaryIntrinsic(intr::minimum, x, y); }
+  V minimumNumber(V x, V y) { return b.CreateBinaryIntrinsic(intr::minimumnum, x, y); }
+  V mulTowardZero(V x, V y) { return b.CreateIntrinsic(intr::nvvm_mul_rz_f, {x, y}); }
   V less(V x, V y) { return b.CreateFCmpOLT(x, y); }
   V equal(V x, V y) { return b.CreateFCmpOEQ(x, y); }
   V isNan(V x) { return b.CreateFCmpUNO(x, x); }
@@ -84,10 +89,8 @@ public:
   V wide(V x) { return b.CreateZExt(x, b.getInt64Ty()); }
   V low(V x) { return b.CreateTrunc(x, b.getInt32Ty()); }
 
-  V ex2(V x) { return b.CreateIntrinsic(intr::nvvm_ex2_approx, {x->getType()}, {x}); }
-  V rcp(V x) {
-    return b.CreateIntrinsic(intr::nvvm_rcp_approx_ftz_f, {x});
-  } // no subnormals in the stated range
+  V ex2(V x) { return b.CreateIntrinsic(intr::nvvm_ex2_approx_ftz, {x->getType()}, {x}); }
+  V rcp(V x) { return b.CreateIntrinsic(intr::nvvm_rcp_approx_ftz_f, {x}); }
   V rsqrtApprox(V x) { return b.CreateIntrinsic(intr::nvvm_rsqrt_approx_f, {x}); }
   V twoOverPi(V index) {
     V pointer = b.CreateInBoundsGEP(b.getInt64Ty(), table, b.CreateZExt(index, b.getInt64Ty()));
@@ -205,6 +208,94 @@ llvm::Value *EmitContext::mathFunction(tileir::UnaryFn fnKind, llvm::Value *x) {
   std::string name = tileir::stringifyUnaryFn(fnKind).str() + (isDouble ? "_f64" : "_f32");
   return callHelper(name, x->getType(), {x},
                     [&](llvm::ArrayRef<llvm::Value *> args) { return emit(args[0]); });
+}
+
+/// Quotients of f32, correctly rounded: the sequences of MathAlgorithms.h for up to 16 registers at a time,
+/// their checks gathered into one branch that is rarely taken. Zero numerators, common behind masks, have a
+/// check of their own before the machine's division.
+Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm::Value *> s) {
+  using Numbers = llvm::ArrayRef<size_t>;
+  using PerRegister = llvm::function_ref<llvm::Value *(size_t)>;
+  Regs result(x.size());
+  IrMath m(b, fn, nullptr);
+  auto least = [&](Numbers group, PerRegister of) { // a tree: short chains
+    llvm::SmallVector<llvm::Value *> list;
+    for (size_t k : group)
+      list.push_back(of(k));
+    for (; list.size() > 1; list.resize((list.size() + 1) / 2))
+      for (size_t k = 0; k < list.size() / 2; ++k)
+        list[k] = m.minimum(list[k], list[list.size() - 1 - k]);
+    return list.front();
+  };
+  auto divideGroup = [&](Numbers group, PerRegister quotient, PerRegister safety, llvm::Value *bound,
+                         PerRegister keepsZeros) {
+    for (size_t k : group)
+      result[k] = quotient(k);
+    llvm::BasicBlock *zeros = newBlock("zeros"), *exact = newBlock("divide"), *done = newBlock("divided");
+    llvm::MDNode *rarely = llvm::MDBuilder(ctx).createUnlikelyBranchWeights();
+    // The whole warp takes the branch together.
+    auto leave = [&](llvm::Value *key, llvm::BasicBlock *to) {
+      llvm::Value *unsafe = b.CreateNot(b.CreateFCmpOGE(key, bound));
+      b.CreateCondBr(b.CreateIntrinsic(intr::nvvm_vote_any_sync, {i32(-1), unsafe}), to, done, rarely);
+    };
+    llvm::BasicBlock *fast = b.GetInsertBlock();
+    leave(least(group, safety), zeros);
+    b.SetInsertPoint(zeros);
+    leave(least(group,
+                [&](size_t k) {
+                  llvm::Value *isKept = m.both(m.equal(x[k], m.f32(0)), keepsZeros(k));
+                  return m.select(isKept, m.f32(math::inf32), safety(k));
+                }),
+          exact);
+    b.SetInsertPoint(exact);
+    llvm::SmallVector<llvm::Value *> exactly;
+    for (size_t k : group)
+      exactly.push_back(b.CreateFDiv(x[k], s[k]));
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+    for (auto [k, value] : llvm::zip_equal(group, exactly)) {
+      llvm::PHINode *phi = b.CreatePHI(value->getType(), 3);
+      phi->addIncoming(result[k], fast);
+      phi->addIncoming(result[k], zeros);
+      phi->addIncoming(value, exact);
+      result[k] = phi;
+    }
+  };
+  auto inGroups = [](Numbers all, llvm::function_ref<void(Numbers)> emit) {
+    for (constexpr size_t most = 16; !all.empty(); all = all.drop_front(std::min(most, all.size())))
+      emit(all.take_front(most));
+  };
+
+  llvm::MapVector<llvm::Value *, llvm::SmallVector<size_t>> byDivisor;
+  for (size_t k = 0; k < x.size(); ++k)
+    byDivisor[s[k]].push_back(k);
+  llvm::SmallVector<size_t> others;
+  for (auto &[divisor, list] : byDivisor) {
+    auto *constant = llvm::dyn_cast<llvm::ConstantFP>(divisor);
+    if (constant && constant->getValueAPF().getExactInverse(nullptr)) {
+      for (size_t k : list)
+        result[k] = b.CreateFDiv(x[k], divisor); // LLVM multiplies
+    } else if (list.size() < 4) {
+      others.append(list.begin(), list.end());
+    } else {
+      math::Divisor32<IrMath> d = math::divisor32(m, divisor);
+      inGroups(list, [&](Numbers group) {
+        divideGroup(
+            group, [&](size_t k) { return math::quotient32(m, x[k], d.s, d.reciprocal); },
+            [&](size_t k) { return m.abs(result[k]); }, d.least, [&](size_t) { return d.keepsZeros; });
+      });
+    }
+  }
+  if (others.size() == 1)
+    result[others[0]] = b.CreateFDiv(x[others[0]], s[others[0]]);
+  else
+    inGroups(others, [&](Numbers group) {
+      divideGroup(
+          group, [&](size_t k) { return math::quotient32(m, x[k], s[k], math::reciprocal32(m, s[k])); },
+          [&](size_t k) { return math::quotientSafety32(m, x[k], result[k]); }, m.f32(0x1p-100f),
+          [&](size_t k) { return m.both(m.less(m.f32(0), s[k]), m.equal(result[k], m.f32(0))); });
+    });
+  return result;
 }
 
 llvm::Value *EmitContext::power(llvm::Value *x, llvm::Value *y) {

@@ -5,17 +5,16 @@
 /// A builder B has the value types B::F32, F64, I32, I64, Bool and
 /// - constants f32(c), f64(c), i32(c), i64(c);
 /// - floats: add sub mul div fma neg abs rint sqrt, less equal isNan, each on F32 or F64, every one rounding
-/// once;
-/// - integers (wrapping): iadd isub imul iand ior ixor shl lshr ashr (counts are ints, but shlBy lshrBy take
-/// values),
+/// once; XXegers (wrapping): iadd isub imul iand ior ixor shl lshr ashr (counts are ints, but shlBy lshrBy
+/// take values),
 ///   iless (signed) iequal, umulHigh on I64;
 /// - both(c, d), either(c, d), invert(c) on Bool; select(c, x, y) on any type;
 /// - bits(F) and real(I) between a float and the integer of its bits;
 /// - widen F32 -> F64, narrow F64 -> F32, toI32 (truncating) on floats in range, toF32, toF64 on I32 and I64
 /// (signed),
 ///   wide(I32) -> I64 (zero extended), low(I64) -> I32, fromU64(I64) -> F64 (unsigned);
-/// - ex2(F32): 2^x within 2 ulp, any x; rcp(F32): 1/x within 1 ulp for 1 <= x <= infinity; rsqrtApprox(F32)
-/// within 2 ulp;
+/// - ex2(F32): 2^x within 2^-22.5 of its size, any x, 0 below 2^-126; rcp(F32): 1/x within 1 ulp, subnormals
+/// as zeros; rsqrtApprox(F32) within 2 ulp;
 /// - twoOverPi(I32): word n of the table below;
 /// - branch(cond, then, else): both return a std::tuple of values; only the chosen one runs.
 #pragma once
@@ -66,22 +65,62 @@ template <class B> typename B::F64 withSign64(B &b, typename B::F64 x, typename 
 // --- f32
 // ----------------------------------------------------------------------------------------------------------
 
-/// 2^(x * log2 e): the rounding error of the product is brought back as a factor.
-template <class B> typename B::F32 exp32(B &b, typename B::F32 x) {
-  auto log2e = b.f32(0x1.715476p+0f);
-  auto t = b.mul(x, log2e);
-  auto rest = b.fma(x, log2e, b.neg(t));
-  rest = b.fma(x, b.f32(0x1.4ae0cp-26f), rest);
-  auto factor = b.fma(rest, b.f32(0x1.62e43p-1f), b.f32(1.0f));
-  factor =
-      b.select(b.less(b.abs(x), b.f32(1000.0f)), factor, b.f32(1.0f)); // beyond, ex2 is 0, infinite or NaN
-  return b.mul(b.ex2(t), factor);
+/// Correctly rounded division without the checks of the machine's: with r = RN(1/s) the remainder of x * r,
+/// brought back, gives RN(x / s), unless something leaves the range of normal numbers or a remainder loses
+/// bits below 2^-149. The tests try every divisor with all numerators whose quotients lie near a midpoint
+/// between two floats, as far as the error before the last rounding can reach.
+///
+/// Signs: s > 0 keeps the sign of a zero x; s < 0 does not.
+template <class B> typename B::F32 quotient32(B &b, typename B::F32 x, typename B::F32 s, typename B::F32 r) {
+  auto q = b.mul(x, r);
+  auto rest = b.fma(q, s, b.neg(x));
+  return b.fma(rest, b.neg(r), q);
+}
+/// RN(1/s) for 2^-126 <= |s| <= 2^126 from an approximation within one ulp, by one step of Newton. Alone of
+/// all mantissas that of ones only, 2 - 2^-23, has an approximation in that range (1/2) that the step leaves
+/// wrong.
+template <class B> typename B::F32 reciprocal32(B &b, typename B::F32 s) {
+  auto y = b.rcp(s);
+  auto rest = b.fma(b.neg(s), y, b.f32(1.0f));
+  return b.fma(rest, y, y);
+}
+/// A divisor of many numerators. quotient32(x, s, reciprocal) is x / s if its size is at least `least` (NaN
+/// is not: an infinite or NaN x, an overflow), and for x = 0 if `keepsZeros`.
+template <class B> struct Divisor32 {
+  typename B::F32 s, reciprocal, least; ///< least is NaN for a divisor that does not suit
+  typename B::Bool keepsZeros;
+};
+template <class B> Divisor32<B> divisor32(B &b, typename B::F32 s) {
+  auto r = reciprocal32(b, s), size = b.abs(s);
+  auto suits = b.both(b.less(b.f32(0x1p-125f), size), b.less(size, b.f32(0x1p125f)));
+  suits = b.both(suits, b.invert(b.iequal(b.iand(b.bits(s), b.i32(0x7fffff)), b.i32(0x7fffff))));
+  // Normal, and |q s| >= 2^-100: the remainder's last bit is then at 2^-149 or above.
+  auto bound = b.mul(b.abs(r), b.f32(0x1p-100f));
+  bound = b.select(b.less(bound, b.f32(0x1p-125f)), b.f32(0x1p-125f), bound);
+  return {s, r, b.select(suits, bound, b.f32(nan32)), b.both(suits, b.less(b.f32(0.0f), s))};
+}
+/// For divisors of their own: q = quotient32(x, s, reciprocal32(s)) is x / s if this is at least 2^-100.
+/// Divisors without a normal reciprocal give NaN or 0 there. For
+/// x = 0 and s > 0 the result is right if it is a zero. Of the mantissa of ones the machine's
+/// approximation must not be 1/2; ptxas expands div.rn.f32 into the same step and relies on that too.
+template <class B> typename B::F32 quotientSafety32(B &b, typename B::F32 x, typename B::F32 q) {
+  return b.minimum(b.abs(x), b.abs(q));
 }
 
+/// 2^high * (1 + low) with x = high * ln 2 + low. high is x log2 e rounded toward zero, so that it stays
+/// below 128 where the result is finite, and low has the sign of x: no infinity meets a negative factor.
+/// Where low is inf - inf, the minimum makes it 1. Results below 2^-126 become 0.
+template <class B> typename B::F32 exp32(B &b, typename B::F32 x) {
+  auto high = b.mulTowardZero(x, b.f32(0x1.715476p+0f));
+  auto low = b.fma(high, b.f32(-0x1.62e43p-1f), x);
+  low = b.minimumNumber(b.fma(high, b.f32(0x1.05c61p-29f), low), b.f32(1.0f));
+  auto power = b.ex2(high);
+  return b.fma(power, low, power);
+}
+
+/// Negative x: the sum's relative error is that of e^-x, so small results keep their digits, down to 2^-126.
 template <class B> typename B::F32 sigmoid32(B &b, typename B::F32 x) {
-  auto e = exp32(b, b.neg(b.abs(x)));
-  auto numerator = b.select(b.less(x, b.f32(0.0f)), e, b.f32(1.0f));
-  return b.mul(numerator, b.rcp(b.add(e, b.f32(1.0f))));
+  return b.rcp(b.add(exp32(b, b.neg(x)), b.f32(1.0f)));
 }
 
 /// x = 2^e * m with m in [2/3, 4/3): e and ln m, the latter by a polynomial in m - 1.

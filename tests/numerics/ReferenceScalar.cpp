@@ -40,6 +40,8 @@ Number bounded(std::string_view op, DType t, long double v) {
   const Bound *b = boundOf(op);
   n.v = v;
   n.error = double((t == DType::f64 ? b->f64 : b->f32) * ulpAt(computing(t), v));
+  if (b->flushes && t != DType::f64 && std::fabs(v) < 0x1.00001p-126L)
+    n.error = std::fmax(n.error, double(std::fabs(v)));
   if (isSmall(t))
     n.error += double(0.5001L * ulpAt(t, std::fabs(v) + n.error));
   return n;
