@@ -95,7 +95,24 @@ llvm::Value *EmitContext::toF32(DType from, llvm::Value *x) {
             : softFp8ToF16(from, x);
     return b.CreateFPExt(half, b.getFloatTy());
   }
+  if (from == DType::bf16)
+    if (llvm::Value *upper = upperHalfOfWord(x))
+      return upper;
   return b.CreateFPExt(x, b.getFloatTy());
+}
+
+/// A bf16 that is the upper half of a 32-bit word of a vector is that word without the lower half: one
+/// instruction, where taking the half out and shifting it back would be two.
+llvm::Value *EmitContext::upperHalfOfWord(llvm::Value *x) {
+  auto *extract = llvm::dyn_cast<llvm::ExtractElementInst>(x);
+  auto *index = extract ? llvm::dyn_cast<llvm::ConstantInt>(extract->getIndexOperand()) : nullptr;
+  auto *vector = extract ? llvm::dyn_cast<llvm::FixedVectorType>(extract->getVectorOperandType()) : nullptr;
+  if (!index || !vector || vector->getNumElements() % 2 || index->getZExtValue() % 2 == 0)
+    return nullptr;
+  llvm::Type *words = llvm::FixedVectorType::get(b.getInt32Ty(), vector->getNumElements() / 2);
+  llvm::Value *word =
+      b.CreateExtractElement(b.CreateBitCast(extract->getVectorOperand(), words), index->getZExtValue() / 2);
+  return b.CreateBitCast(b.CreateAnd(word, i32(0xffff0000u)), b.getFloatTy());
 }
 
 llvm::Value *EmitContext::fromF32(DType to, llvm::Value *x) {

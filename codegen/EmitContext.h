@@ -115,6 +115,8 @@ private:
   mlir::LogicalResult emitBinary(tileir::BinaryOp op);
   mlir::LogicalResult emitCompare(tileir::CompareOp op);
   mlir::LogicalResult emitSelect(tileir::SelectOp op);
+  bool worksInPairs(tileir::BinaryFn fn, DType t) const;
+  llvm::Value *pair(llvm::Value *low, llvm::Value *high);
   llvm::Value *unary(tileir::UnaryFn fn, DType t, llvm::Value *x);
   llvm::Value *binary(tileir::BinaryFn fn, DType t, llvm::Value *x, llvm::Value *y);
   llvm::Value *integerBinary(tileir::BinaryFn fn, DType t, llvm::Value *x, llvm::Value *y);
@@ -135,6 +137,7 @@ private:
   mlir::LogicalResult emitCast(tileir::CastOp op);
   llvm::Value *cast(DType from, DType to, llvm::Value *x);
   llvm::Value *toF32(DType from, llvm::Value *x);  ///< f8, f16, bf16, f32: exact
+  llvm::Value *upperHalfOfWord(llvm::Value *x);
   llvm::Value *fromF32(DType to, llvm::Value *x);  ///< one rounding
   llvm::Value *oddF32(DType from, llvm::Value *x); ///< f64 and integers to f32, rounded to odd
   /// Two f32 to two fp8 in the low and high byte of an i16.

@@ -36,6 +36,15 @@ mlir::LogicalResult EmitContext::emitBinary(tileir::BinaryOp op) {
     set(op.getResult(), divideFloats(t, x, y));
     return mlir::success();
   }
+  if (x.size() % 2 == 0 && worksInPairs(op.getFn(), t)) {
+    for (size_t r = 0; r < x.size(); r += 2) {
+      llvm::Value *both = binary(op.getFn(), t, pair(x[r], x[r + 1]), pair(y[r], y[r + 1]));
+      for (std::uint64_t k : {0, 1})
+        result.push_back(b.CreateExtractElement(both, k));
+    }
+    set(op.getResult(), std::move(result));
+    return mlir::success();
+  }
   for (auto [a, c] : llvm::zip_equal(x, y)) {
     llvm::Value *r = binary(op.getFn(), t, a, c);
     if (!r)
@@ -61,6 +70,20 @@ mlir::LogicalResult EmitContext::emitSelect(tileir::SelectOp op) {
     result.push_back(b.CreateSelect(cond[cond.size() == 1 ? 0 : r], x[r], y[r]));
   set(op.getResult(), std::move(result));
   return mlir::success();
+}
+
+/// One instruction does two neighbours, each rounded as alone.
+bool EmitContext::worksInPairs(tileir::BinaryFn fn, DType t) const {
+  using tileir::BinaryFn;
+  if (t != DType::f16 && !(t == DType::bf16 && target.major >= 9))
+    return false;
+  return llvm::is_contained(
+      {BinaryFn::k_add, BinaryFn::k_sub, BinaryFn::k_mul, BinaryFn::k_max, BinaryFn::k_min}, fn);
+}
+
+llvm::Value *EmitContext::pair(llvm::Value *low, llvm::Value *high) {
+  llvm::Value *both = llvm::PoisonValue::get(llvm::FixedVectorType::get(low->getType(), 2));
+  return b.CreateInsertElement(b.CreateInsertElement(both, low, std::uint64_t(0)), high, std::uint64_t(1));
 }
 
 // --- one element

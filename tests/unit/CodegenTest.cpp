@@ -90,6 +90,35 @@ TEST_CASE("arithmetic rounds as the language says", "[codegen]") {
     CHECK_FALSE(has(mustEmit(binaryOf("mul", t)).artifact.ptx, ".ftz"));
 }
 
+TEST_CASE("arithmetic takes few instructions", "[codegen]") {
+  // One check for a thread's four quotients; the machine's division behind it.
+  std::string div = mustEmit(binaryOf("div", DType::f32)).artifact.ptx;
+  CHECK(count(div, "rcp.approx.ftz.f32") == 4);
+  CHECK(count(div, "div.rn.f32") == 4);
+  CHECK(count(div, "vote.sync.any") == 2); // unsafe, unsafe even if zeros are let pass
+  CHECK(count(mustEmit(binaryOf("div", DType::f64)).artifact.ptx, "vote") == 0);
+  std::string exp = mustEmit(unaryOf("exp", DType::f32)).artifact.ptx;
+  CHECK(count(exp, "mul.rz.f32") == 4);
+  CHECK(count(exp, "fma.rn.f32") == 3 * 4);
+  CHECK(count(exp, "min.f32") == 4);
+  CHECK(count(exp, "ex2.approx.ftz.f32") == 4);
+  CHECK_FALSE(has(exp, "selp"));
+  // Neighbours in pairs, as far as the target has the instruction.
+  for (std::string fn : {"add", "sub", "mul", "max", "min"}) {
+    CAPTURE(fn);
+    std::string half = mustEmit(binaryOf(fn, DType::f16, "sm_80")).artifact.ptx;
+    CHECK(count(half, ".f16x2") == 4);
+    std::string brain = mustEmit(binaryOf(fn, DType::bf16)).artifact.ptx;
+    CHECK(count(brain, ".bf16x2") == 4);
+    CHECK_FALSE(has(mustEmit(binaryOf(fn, DType::bf16, "sm_80")).artifact.ptx, ".bf16x2 "));
+  }
+  // The upper half of a word is a bf16 of that value already.
+  std::string cast =
+      mustEmit(elementwise("k", DType::bf16, DType::f32, "  %c = tile.cast %a : {in} -> {out}", "sm_90a"))
+          .artifact.ptx;
+  CHECK(count(cast, ", -65536;") == 4);
+}
+
 TEST_CASE("products are matrix instructions", "[codegen]") {
   for (const MmaRow &row : mmaRows()) {
     CAPTURE(row.name);
