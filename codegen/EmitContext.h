@@ -196,6 +196,12 @@ private:
   mlir::LogicalResult emitMmaSync(tgpu::MmaSyncOp op);
   mlir::LogicalResult emitMmaFma(tgpu::MmaFmaOp op);
 
+  // --- EmitSplit.cpp: several blocks per program
+  // --------------------------------------------------------------
+  void emitSplitRange(tgpu::SplitRangeOp op);
+  mlir::LogicalResult emitCombineParts(tgpu::CombinePartsOp op);
+  friend class PartsInMemory;
+
   llvm::Module &mod;
   const Target &target;
   mlir::func::FuncOp func;
@@ -209,6 +215,8 @@ private:
   llvm::Value *lane = nullptr, *warp = nullptr; ///< i32; `warp` counts those of all blocks of the cluster
   std::map<std::int64_t, llvm::Value *> phases; ///< per count of arrivals: the address of its phase, 0 or 1
   llvm::GlobalVariable *shared = nullptr;
+  llvm::Value *workspace = nullptr, *partTrips = nullptr; ///< of a split kernel: pointer, i64
+  LaunchSplit split;                                      ///< what the launch must know of it
   llvm::DenseMap<mlir::Value, Regs> values;
   std::unordered_map<Layout, std::unique_ptr<Geometry>> geometries;
   tileir::IndexFacts indexFacts;

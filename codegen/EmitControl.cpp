@@ -23,6 +23,9 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
       launch.argRanks.push_back(-1);
     }
   }
+  bool splits = !func.getOps<tgpu::SplitRangeOp>().empty();
+  if (splits)
+    types.append({pointer, b.getInt64Ty()});
   fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                               llvm::GlobalValue::ExternalLinkage, launch.symbol, mod);
   fn->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -68,6 +71,10 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
       all[1 + rank + size_t(unit.getInt())] = i64(1);
     set(arg, all);
   }
+  if (splits) {
+    workspace = fn->getArg(next++);
+    partTrips = fn->getArg(next++);
+  }
   b.SetInsertPoint(body);
 }
 
@@ -81,7 +88,10 @@ mlir::LogicalResult EmitContext::emitFunction(LaunchInfo &launch) {
     for (auto [axis, size] : llvm::enumerate(grid.getSizes()))
       launch.grid.push_back({int(arg.getArgNumber()), int(axis), size});
   }
-  return emitBlock(func.getBody().front());
+  if (mlir::failed(emitBlock(func.getBody().front())))
+    return mlir::failure();
+  launch.split = split;
+  return mlir::success();
 }
 
 mlir::LogicalResult EmitContext::emitBlock(mlir::Block &block) {
@@ -168,6 +178,8 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](ReduceOp o) { return emitReduce(o); })
       .Case([&](MmaSyncOp o) { return emitMmaSync(o); })
       .Case([&](MmaFmaOp o) { return emitMmaFma(o); })
+      .Case([&](SplitRangeOp o) { return emitSplitRange(o), mlir::success(); })
+      .Case([&](CombinePartsOp o) { return emitCombineParts(o); })
       .Default([&](mlir::Operation *o) { return bug(o, "no lowering for " + o->getName().getStringRef()); });
 }
 

@@ -33,8 +33,8 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
     auto ptxas = runtime::Ptxas::find(where);
     return ptxas ? ptxas->version() : std::string("driver");
   }();
-  return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {}\n{}", SECTILE_VERSION, LLVM_VERSION_STRING,
-                     assembler, arch, config.warps, config.stages, config.cluster, moduleText);
+  return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} split {}\n{}", SECTILE_VERSION,
+                     LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.split, moduleText);
 }
 
 struct Traced {
@@ -81,12 +81,17 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
                      fmt::format("stages is set to {}, and code for {} has no pipelined loads: each load is one stage",
                                  config.stages, arch),
                      "config_stages", "leave stages at 0, or set it to 1"});
+  if (config.split < 0 || config.split > 65535)
+    throw UserError({kernel.where, kernel.name, "Config",
+                     fmt::format("split is set to {}, and a launch for {} has at most 65535 blocks per program", config.split, arch),
+                     "config_split", "leave split at 0 for as many as fill the GPU, set it to 1 for one block"});
   options.kernel = kernel.name;
   options.where = kernel.where;
   options.config = config.str();
   options.pipeline.arch = arch;
   options.pipeline.schedule.warps = config.warps;
   options.pipeline.schedule.cluster = config.cluster;
+  options.pipeline.schedule.split = config.split;
   return options;
 }
 

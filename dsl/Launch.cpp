@@ -100,6 +100,7 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
   if (overrides) {
     key.add(static_cast<std::uint64_t>(overrides->warps) << 32 | static_cast<std::uint32_t>(overrides->stages));
     key.add(static_cast<std::uint64_t>(overrides->cluster));
+    key.add(static_cast<std::uint64_t>(overrides->split));
     for (const auto &[name, value] : overrides->values()) {
       key.add(name);
       key.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(value.value)));

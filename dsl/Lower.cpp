@@ -73,6 +73,8 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --warps={}", options.pipeline.schedule.warps);
   if (options.pipeline.schedule.cluster)
     replay += fmt::format(" --cluster={}", options.pipeline.schedule.cluster);
+  if (options.pipeline.schedule.split)
+    replay += fmt::format(" --split={}", options.pipeline.schedule.split);
   auto fail = [&](const char *stage, const std::string &text) {
     diagnostics.raise(options.kernel, stage, text, replay, options.config);
   };

@@ -87,6 +87,7 @@ int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
   lowering.pipeline.arch = options.arch;
   lowering.pipeline.schedule.warps = options.warps;
   lowering.pipeline.schedule.cluster = options.cluster;
+  lowering.pipeline.schedule.split = options.split;
   lowering.until = stage;
   Lowered lowered = lower(module, lowering, times);
   const std::string &text = stage == Stage::ptx     ? lowered.artifact.ptx
@@ -114,6 +115,7 @@ void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &opt
   lowering.pipeline.arch = device.arch();
   lowering.pipeline.schedule.warps = options.warps;
   lowering.pipeline.schedule.cluster = options.cluster;
+  lowering.pipeline.schedule.split = options.split;
   auto artifact = std::make_shared<Artifact>(lower(module, lowering, times).artifact);
   runtime::Module code(lowering.kernel, artifact);
   Stream stream = device.stream();
@@ -142,6 +144,8 @@ void addCommonOptions(CLI::App &app, RunOptions &options, const std::string &wha
       ->capture_default_str();
   app.add_option("--warps", options.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
   app.add_option("--cluster", options.cluster, "Blocks per cluster; 0: by rule")->check(CLI::Range(0, 16));
+  app.add_option("--split", options.split, "Blocks that share a loop that only accumulates; 0: by rule, 1: never")
+      ->check(CLI::Range(0, 65535));
   app.add_option("--out,-o", options.out, "File for the stage; default: standard output")->type_name("FILE");
   app.add_option("--arg", options.args,
                  "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/TileDialect.h"
+#include "ir/base/Artifact.h"
 #include "ir/base/Layout.h"
 
 #include "mlir/IR/TensorEncoding.h"
@@ -27,5 +28,7 @@ mlir::RankedTensorType withLayout(mlir::Type t, const Layout &layout);
 /// The layout of the result of `tgpu.reduce`: `x` collapsed along the axis, with the warp bits that lie on it mapped to
 /// consecutive coordinates (as many coordinates as warps hold distinct parts of the axis).
 Layout reducedLayout(const Layout &x, int axis);
+/// The index as the launch can compute it: a constant, the length of an axis of an argument, an integer argument.
+std::optional<LaunchNumber> launchNumber(mlir::Value v);
 
 } // namespace sectile::tgpu

@@ -3,6 +3,7 @@
 #include "ir/TgpuDialect.h"
 #include "ir/base/MmaTable.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -267,6 +268,102 @@ LogicalResult MmaFmaOp::verify() {
                   "give both one type, layout included");
   return verifyProduct(*this, "mma_fma_c1", getA().getType().getShape(), getB().getType().getShape(),
                        shapeOf(getAcc().getType()));
+}
+
+// --- parts of a program
+
+namespace {
+
+/// The op is directly in its kernel's body and the only one of its kind.
+template <class OpT> bool isOnceAtTop(OpT op) {
+  auto func = dyn_cast<func::FuncOp>(op->getParentOp());
+  return func && llvm::range_size(func.template getOps<OpT>()) == 1;
+}
+
+} // namespace
+
+std::optional<LaunchNumber> launchNumber(Value v) {
+  if (auto cast = v.getDefiningOp<tileir::CastOp>(); cast && isa<IntegerType>(cast.getX().getType()))
+    v = cast.getX(); // to index: the value of the argument
+  if (auto arg = dyn_cast<BlockArgument>(v)) {
+    auto type = dtypeOfType(v.getType());
+    if (isa<func::FuncOp>(arg.getOwner()->getParentOp()) && type && isInt(*type))
+      return LaunchNumber{.arg = int(arg.getArgNumber())};
+    return std::nullopt;
+  }
+  if (auto dim = v.getDefiningOp<tileir::DimOp>()) {
+    auto arg = dyn_cast<BlockArgument>(dim.getX());
+    if (arg && isa<func::FuncOp>(arg.getOwner()->getParentOp()))
+      return LaunchNumber{.arg = int(arg.getArgNumber()), .axis = int(dim.getAxis())};
+    return std::nullopt;
+  }
+  IntegerAttr value;
+  if (matchPattern(v, m_Constant(&value)))
+    return LaunchNumber{.value = value.getInt()};
+  return std::nullopt;
+}
+
+LogicalResult SplitRangeOp::verify() {
+  if (!isOnceAtTop(*this))
+    return broken(*this, "split_range_c1", "not the only one at the top level of its kernel");
+  for (auto [what, v] : {std::pair("lower", getLower()), std::pair("upper", getUpper())})
+    if (!launchNumber(v))
+      return broken(*this, "split_range_c2", llvm::Twine(what) + " is not known at the launch",
+                    "use a constant, the length of an axis of an argument, or an integer argument");
+  auto step = launchNumber(getStep());
+  if (!step || step->arg >= 0 || step->value < 1)
+    return broken(*this, "split_range_c2", "step is no constant above 0");
+  if (int64_t trips = getMinTripsAttr().getInt(), parts = getPartsAttr().getInt(); trips < 1 || parts < 0)
+    return broken(*this, "split_range_c3", "min_trips " + llvm::Twine(trips) + ", parts " + llvm::Twine(parts),
+                  "give at least 1 trip, and 0 or more parts");
+  return success();
+}
+
+llvm::SmallVector<tileir::BinaryFn> CombinePartsOp::functionList() {
+  return llvm::map_to_vector(getFunctions(), [](Attribute fn) { return cast<tileir::BinaryFnAttr>(fn).getValue(); });
+}
+
+LogicalResult CombinePartsOp::verify() {
+  using tileir::BinaryFn;
+  if (getFunctions().size() != getValues().size() || getTotals().size() != getValues().size())
+    return broken(*this, "combine_parts_c1",
+                  llvm::Twine(getFunctions().size()) + " functions and " + llvm::Twine(getTotals().size()) +
+                      " totals for " + llvm::Twine(getValues().size()) + " values");
+  for (auto [fn, value, total] : llvm::zip_equal(functionList(), getValues().getTypes(), getTotals().getTypes())) {
+    if (value != total)
+      return broken(*this, "combine_parts_c1",
+                    "a value is " + describe(value) + ", its total is " + describe(total),
+                    "give both one type, layout included");
+    Type element = elementOf(value);
+    bool isFloat = isa<FloatType>(element), defined = false;
+    switch (fn) {
+    case BinaryFn::k_add:
+    case BinaryFn::k_mul:
+    case BinaryFn::k_maxnum:
+    case BinaryFn::k_minnum:
+      defined = !element.isInteger(1);
+      break;
+    case BinaryFn::k_max:
+    case BinaryFn::k_min:
+      defined = true;
+      break;
+    case BinaryFn::k_bitand:
+    case BinaryFn::k_bitor:
+    case BinaryFn::k_bitxor:
+      defined = !isFloat;
+      break;
+    default:
+      break;
+    }
+    if (!defined)
+      return broken(*this, "combine_parts_c2",
+                    "'" + stringifyBinaryFn(fn) + "' does not put parts of " + describe(value) + " together");
+  }
+  auto func = dyn_cast<func::FuncOp>((*this)->getParentOp());
+  if (!isOnceAtTop(*this) || func.getOps<SplitRangeOp>().empty())
+    return broken(*this, "combine_parts_c3",
+                  "not the only one at the top level of a kernel with tgpu.split_range");
+  return success();
 }
 
 } // namespace sectile::tgpu

@@ -217,4 +217,46 @@ def Tgpu_MmaFmaOp : TgpuOp<"mma_fma", [OneType<["acc", "result"]>, MemoryEffects
   let hasVerifier = 1;
 }
 
+def Tgpu_SplitRangeOp : TgpuOp<"split_range", [Pure]> {
+  let summary = "This program's share of a range that several programs go through";
+  let description = [{
+    The launch runs every program `parts` times, as blocks that differ in their part number. Of the trips of the range
+    from `lower` to `upper` by `step`, part p has those numbered first = p * trips to first + trips, as far as they are
+    there. With one part, first is 0 and trips -1: all of them. How many parts: the attribute, if it is not 0, else what
+    fills the GPU, with at least `min_trips` trips each; 1 where the programs fill it alone.
+    - C1 (split_range_c1): at the top level of the kernel, once. C2 (split_range_c2): the launch can compute the bounds:
+      each is a constant, the length of an axis of an argument, or an integer argument, and step is a constant above 0.
+      C3 (split_range_c3): min_trips is at least 1, parts at least 0.
+
+    Example: `%part, %first, %trips = tgpu.split_range %zero to %rows by %step min_trips 4 parts 0`
+  }];
+  let arguments = (ins Index:$lower, Index:$upper, Index:$step, I64Attr:$minTrips, I64Attr:$parts);
+  let results = (outs Index:$part, Index:$first, Index:$trips);
+  let assemblyFormat = "$lower `to` $upper `by` $step `min_trips` $minTrips `parts` $parts attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tgpu_CombinePartsOp : TgpuOp<"combine_parts", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "What all parts of a program found, in the part that arrives last";
+  let description = [{
+    Every part of a program gives its values. In the part that arrives last, `last` holds and total i is value i of all
+    parts put together by function i, in an order that depends on the number of parts alone; in the others `last` does not
+    hold and the totals are their own values. With one part: `last` holds and the totals are the values.
+    - C1 (combine_parts_c1): one function and one total per value, of the value's type. C2 (combine_parts_c2): the
+      functions are add, mul, max, min, maxnum, minnum, bitand, bitor or bitxor, and defined on the elements.
+      C3 (combine_parts_c3): at the top level of a kernel that has a tgpu.split_range, once.
+
+    Example: `%last, %total = tgpu.combine_parts [#tile<binary_fn add>] %sum : tensor<1x64xf32> -> tensor<1x64xf32>`
+  }];
+  let arguments = (ins TypedArrayAttrBase<BinaryFnAttr, "functions of two operands">:$functions,
+                       Variadic<Tile_Tile>:$values);
+  let results = (outs I1:$last, Variadic<Tile_Tile>:$totals);
+  let assemblyFormat = "$functions $values attr-dict `:` type($values) `->` type($totals)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The function of each value.
+    ::llvm::SmallVector<::sectile::tileir::BinaryFn> functionList();
+  }];
+}
+
 #endif

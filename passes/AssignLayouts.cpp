@@ -225,6 +225,7 @@ void Assigner::tieOp(Operation *op) {
         tieAll(loop.getResults(), loop.getConditionOp().getArgs());
       })
       .Case([&](MmaOp mma) { tie(mma.getAcc(), mma.getResult()); })
+      .Case([&](tgpu::CombinePartsOp parts) { tieAll(parts.getValues(), parts.getTotals()); })
       .Case([&](tgpu::GlobalStoreOp store) {
         if (store.getMask())
           tie(store.getValue(), store.getMask());

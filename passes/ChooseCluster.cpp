@@ -107,6 +107,8 @@ struct ChooseCluster : sectile::passes::impl::ChooseClusterPassBase<ChooseCluste
     if (asked) {
       count = asked;
       why << "set to " << asked;
+    } else if (!func.getOps<tgpu::SplitRangeOp>().empty()) {
+      why << "blocks share its loop";
     } else if (!reduces) {
       why << "nothing is reduced";
     } else if (moves) {

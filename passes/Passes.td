@@ -19,6 +19,17 @@ def ResolveTailsPass : SectilePass<"sectile-resolve-tails", "ResolveTails"> {
   }];
 }
 
+def SplitReductionPass : SectilePass<"sectile-split-reduction", "SplitReduction"> {
+  let summary = "Share a loop that only accumulates among several blocks";
+  let description = [{
+    Before: resolved tails. After: if the kernel is one loop whose carried values only accumulate, and then what uses the
+    results: every part of a program takes its share of the trips (tgpu.split_range), tgpu.combine_parts puts the parts
+    together, and what follows runs in the part that arrives last. Other kernels are unchanged.
+  }];
+  let options = [Option<"parts", "parts", "int64_t", "0",
+                        "Parts per program; 0: as many as fill the GPU, 1: never split">];
+}
+
 def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
   let summary = "Choose an MMA table row per tile.mma, or none";
   let description = [{

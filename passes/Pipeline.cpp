@@ -28,11 +28,14 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   select.warps = options.schedule.warps;
   ChooseClusterPassOptions choose;
   choose.cluster = options.schedule.cluster;
+  SplitReductionPassOptions split;
+  split.parts = options.schedule.cluster > 1 ? 1 : options.schedule.split; // one or the other
 
   clean(true); // fewer values to reason about
   pm.addPass(
       createResolveTailsPass()); // while tiles are still values: existence is a property of the program
   clean(true);                   // bounds of several accesses are often one value
+  pm.addPass(createSplitReductionPass(split)); // while sums are still one op, and extents plain numbers
   pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
   pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
   pm.addPass(createAssignLayoutsPass());    // once all tiles, masks included, are there

@@ -12,6 +12,11 @@ class Writer {
 public:
   std::string bytes;
   void put(std::int64_t v) { bytes.append(reinterpret_cast<const char *>(&v), sizeof v); }
+  void put(const LaunchNumber &n) {
+    put(n.arg);
+    put(n.axis);
+    put(n.value);
+  }
   void put(const std::string &s) {
     put(static_cast<std::int64_t>(s.size()));
     bytes += s;
@@ -42,6 +47,13 @@ public:
   std::string text() {
     std::int64_t length = number();
     return take(length) ? std::string(taken) : std::string();
+  }
+  LaunchNumber launchNumber() {
+    LaunchNumber n;
+    n.arg = small();
+    n.axis = small();
+    n.value = number();
+    return n;
   }
   /// The count of a list whose elements take at least `elementBytes` each.
   std::int64_t count(std::size_t elementBytes) {
@@ -79,6 +91,14 @@ std::string serialize(const Artifact &a) {
   w.put(static_cast<std::int64_t>(a.launch.argRanks.size()));
   for (int rank : a.launch.argRanks)
     w.put(rank);
+  const LaunchSplit &split = a.launch.split;
+  w.put(split.possible);
+  w.put(split.lower);
+  w.put(split.upper);
+  w.put(split.step);
+  w.put(split.minTrips);
+  w.put(split.parts);
+  w.put(split.partBytes);
   w.put(a.arch);
   w.put(a.ptx);
   w.put(a.cubin);
@@ -104,6 +124,14 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
   a.launch.sharedBytes = r.number();
   for (std::int64_t n = r.count(8); n > 0; --n)
     a.launch.argRanks.push_back(r.small());
+  LaunchSplit &split = a.launch.split;
+  split.possible = r.number() != 0;
+  split.lower = r.launchNumber();
+  split.upper = r.launchNumber();
+  split.step = r.launchNumber();
+  split.minTrips = r.number();
+  split.parts = r.number();
+  split.partBytes = r.number();
   a.arch = r.text();
   a.ptx = r.text();
   a.cubin = r.text();

@@ -84,6 +84,7 @@ public:
   const runtime::CuContext context; ///< the context that the stream belongs to; null for the interpreter
   const std::uint64_t contextId;    ///< the driver's number of that context, never used twice
   const bool owned;
+  mutable std::atomic<bool> hasWorkspace{false}; ///< see runtime/Split.h
 };
 
 } // namespace sectile::detail

@@ -73,6 +73,8 @@ enum : unsigned { cuMemoryUnknown = 0, cuMemoryHost = 1, cuMemoryDevice = 2 };
 enum : int { cuJitInfoLog = 3, cuJitInfoLogBytes = 4, cuJitErrorLog = 5, cuJitErrorLogBytes = 6 };
 /// CUstreamCaptureStatus, CUstreamCaptureMode
 enum : int { cuCaptureNone = 0, cuCaptureModeRelaxed = 2 };
+/// CUstream_flags
+enum : unsigned { cuStreamNonBlocking = 1 };
 /// Keys of cuLaunchKernel's `extra` array.
 inline constexpr std::uintptr_t cuLaunchParamEnd = 0, cuLaunchParamPointer = 1, cuLaunchParamSize = 2;
 
@@ -107,6 +109,9 @@ inline constexpr std::uintptr_t cuLaunchParamEnd = 0, cuLaunchParamPointer = 1, 
   X(streamSynchronize, cuStreamSynchronize, (CuStream))                                                      \
   X(streamGetCtx, cuStreamGetCtx, (CuStream, CuContext *))                                                   \
   X(streamIsCapturing, cuStreamIsCapturing, (CuStream, int *))                                               \
+  X(streamGetId, cuStreamGetId, (CuStream, unsigned long long *))                                            \
+  X(streamGetCaptureInfo, cuStreamGetCaptureInfo_v2,                                                         \
+    (CuStream, int *, unsigned long long *, void **, const void **, std::size_t *))                          \
   X(threadExchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int *))                                   \
   X(eventCreate, cuEventCreate, (CuEvent *, unsigned))                                                       \
   X(eventDestroy, cuEventDestroy_v2, (CuEvent))                                                              \

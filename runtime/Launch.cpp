@@ -3,6 +3,7 @@
 #include "runtime/Nvtx.h"
 
 #include "runtime/Env.h"
+#include "runtime/Split.h"
 
 #include <fmt/format.h>
 
@@ -56,9 +57,17 @@ template <class F> std::size_t forEachParameter(std::span<const KernelArg> args,
   return offset;
 }
 
-std::size_t checkedParameterBytes(std::span<const KernelArg> args, const CallSite &site) {
+/// What a kernel whose loop blocks may share takes after its own parameters.
+struct SplitParameters {
+  CuDevicePtr workspace;
+  std::int64_t trips;
+};
+
+/// Bytes of the arguments as parameters. What the runtime adds fits behind them.
+std::size_t checkedParameterBytes(const LaunchInfo &info, std::span<const KernelArg> args, const CallSite &site) {
   std::size_t bytes = parameterBytes(args);
-  if (bytes > maxParameterBytes)
+  std::size_t all = info.split.possible ? alignUp(bytes, 8) + sizeof(SplitParameters) : bytes;
+  if (all > maxParameterBytes)
     refuse(site,
            fmt::format("the {} arguments take {} bytes of kernel parameters and the limit is {}", args.size(),
                        bytes, maxParameterBytes),
@@ -75,8 +84,8 @@ const Driver &driverOf(const Stream &stream, const CallSite &site) {
 
 /// The launch itself: everything is checked, the context is current.
 void launchPacked(const Driver &driver, Module &module, const Module::Loaded &loaded, std::int64_t programs,
-                  const void *params, std::size_t paramBytes, const detail::StreamImpl &stream,
-                  std::source_location loc) {
+                  std::int64_t parts, const void *params, std::size_t paramBytes,
+                  const detail::StreamImpl &stream, std::source_location loc) {
   const detail::DeviceImpl &d = *stream.device.handle();
   if (!module.isPinned()) {
     int capturing = cuCaptureNone;
@@ -90,7 +99,8 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
   d.recent.add(module.kernel(), stream.stream);
   NvtxRange range(module.kernel());
   CuResult result =
-      driver.call.launchKernel(loaded.function, static_cast<unsigned>(programs * info.cluster), 1, 1, info.threads, 1, 1,
+      driver.call.launchKernel(loaded.function, static_cast<unsigned>(programs * info.cluster),
+                               static_cast<unsigned>(parts), 1, info.threads, 1, 1,
                                static_cast<unsigned>(info.sharedBytes), stream.stream, nullptr, extra.data());
   if (result == cuErrorLaunchOutOfResources)
     refuse({module.kernel(), loc},
@@ -102,6 +112,21 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
            "launch_limits", "use smaller tiles or fewer warps");
   if (result != cuSuccess)
     d.fail(result, fmt::format("cuLaunchKernel of {}", module.kernel()), "launch", loc);
+}
+
+/// The same for a kernel whose loop several blocks may share: adds its parameters behind the first `bytes` of
+/// `params`, which has room for them.
+void launchSplit(const Driver &driver, Module &module, const Module::Loaded &loaded, std::span<const KernelArg> args,
+                 std::int64_t programs, std::byte *params, std::size_t bytes, const detail::StreamImpl &stream,
+                 std::source_location loc) {
+  const LaunchInfo &info = module.artifact().launch;
+  const SplitChoice choice = chooseSplit(info, args, programs, loaded.registers, stream.device.properties());
+  SplitParameters more{0, choice.trips};
+  if (std::int64_t needed = workspaceBytes(info.split, programs, choice))
+    more.workspace = workspaceOf(driver, stream, needed, loc);
+  bytes = alignUp(bytes, 8);
+  std::memcpy(params + bytes, &more, sizeof more);
+  launchPacked(driver, module, loaded, programs, choice.parts, params, bytes + sizeof more, stream, loc);
 }
 
 } // namespace
@@ -225,7 +250,7 @@ void launch(Module &module, std::span<const KernelArg> args, const Stream &strea
   const LaunchInfo &info = module.artifact().launch;
   checkArguments(info, args, site);
   std::int64_t programs = gridPrograms(info, args, site);
-  std::size_t bytes = checkedParameterBytes(args, site);
+  std::size_t bytes = checkedParameterBytes(info, args, site);
   if (programs == 0)
     return;
   const Driver &driver = driverOf(stream, site);
@@ -235,7 +260,10 @@ void launch(Module &module, std::span<const KernelArg> args, const Stream &strea
   ContextScope scope(driver, s.context);
   const Module::Loaded &loaded = module.load(s, loc);
   checkPointers(args, loaded.checkedArgs, s, site);
-  launchPacked(driver, module, loaded, programs, params, bytes, s, loc);
+  if (info.split.possible)
+    launchSplit(driver, module, loaded, args, programs, params, bytes, s, loc);
+  else
+    launchPacked(driver, module, loaded, programs, 1, params, bytes, s, loc);
 }
 
 PreparedLaunch::PreparedLaunch(std::shared_ptr<Module> module, std::span<const KernelArg> arguments,
@@ -244,7 +272,7 @@ PreparedLaunch::PreparedLaunch(std::shared_ptr<Module> module, std::span<const K
   const CallSite site{code->kernel(), loc};
   checkArguments(code->artifact().launch, args, site);
   programCount = gridPrograms(code->artifact().launch, args, site);
-  paramBytes = checkedParameterBytes(args, site);
+  paramBytes = checkedParameterBytes(code->artifact().launch, args, site);
   params.resize((paramBytes + 7) / 8);
   packParameters(args, reinterpret_cast<std::byte *>(params.data()));
 }
@@ -278,7 +306,12 @@ void PreparedLaunch::operator()(const Stream &stream, std::source_location loc) 
     checkedFor.store(&loaded, std::memory_order_release);
   }
   checkPointers(args, checked, s, site);
-  launchPacked(driver, *code, loaded, programCount, params.data(), paramBytes, s, loc);
+  if (!code->artifact().launch.split.possible)
+    return launchPacked(driver, *code, loaded, programCount, 1, params.data(), paramBytes, s, loc);
+  // The workspace is the stream's: other threads may launch this on others at the same time.
+  alignas(8) std::byte copy[maxParameterBytes];
+  std::memcpy(copy, params.data(), paramBytes);
+  launchSplit(driver, *code, loaded, args, programCount, copy, paramBytes, s, loc);
 }
 
 } // namespace sectile::runtime

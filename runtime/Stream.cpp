@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/DeviceImpl.h"
+#include "runtime/Split.h"
 
 #include <fmt/format.h>
 
@@ -99,6 +100,8 @@ StreamImpl::~StreamImpl() {
   // A destructor has nobody to tell: a context that is lost takes its streams along.
   try {
     ContextScope scope(*driver, context);
+    if (hasWorkspace.load(std::memory_order_relaxed))
+      releaseWorkspace(*driver, *this);
     driver->call.streamDestroy(stream);
   } catch (const InternalError &) {
   }

@@ -34,6 +34,7 @@ public:
   int warps = 0;   ///< warps per block
   int stages = 0;  ///< depth of pipelined loads
   int cluster = 0; ///< blocks that run one program together, for rows too long for one block; 1: never more
+  int split = 0;   ///< blocks that share the loop of a kernel that only accumulates; 1: never
 
   /// Chooses a value by hand.
   Config &set(std::string_view name, int value) &;

@@ -50,6 +50,26 @@ struct GridAxis {
   std::int64_t tile = 1;
 };
 
+/// A number that the launch computes: dims[axis] of argument `arg`, the integer argument `arg` if there is no axis, or
+/// `value` if there is no argument.
+struct LaunchNumber {
+  int arg = -1, axis = -1;
+  std::int64_t value = 0;
+};
+
+/// A reduction that several blocks per program may share: gridDim.y is the number of parts. After the kernel's own
+/// parameters come the workspace (a pointer) and the trips of one part (a 64-bit integer, -1 with one part).
+struct LaunchSplit {
+  /// The workspace begins with a 32-bit counter per program, 0 between launches.
+  static constexpr std::int64_t counterBytes = 16384, maxPrograms = counterBytes / 4;
+
+  bool possible = false;
+  LaunchNumber lower, upper, step; ///< the range that is shared
+  std::int64_t minTrips = 1;       ///< of one part
+  std::int64_t parts = 0;          ///< 0: by rule
+  std::int64_t partBytes = 0;      ///< that one part leaves in the workspace
+};
+
 /// How to launch the code of an artifact. Kernel parameters in order: per tensor its pointer, dims[0..rank),
 /// strides[0..rank) as 64-bit integers; per scalar its value in its own size.
 struct LaunchInfo {
@@ -59,6 +79,7 @@ struct LaunchInfo {
   int cluster = 1;             ///< blocks that run one program: neighbours along gridDim.x
   std::int64_t sharedBytes = 0;  ///< dynamic shared memory
   std::vector<int> argRanks;     ///< rank per argument, -1 for a scalar
+  LaunchSplit split;
 };
 
 struct Artifact {

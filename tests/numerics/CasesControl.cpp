@@ -117,6 +117,25 @@ void addControl(Cases &cases) {
       return k;
     });
   }
+  // Few programs with long loops that only accumulate: on a GPU, blocks share them.
+  for (DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i32, DType::u8})
+    for (std::int64_t rows : {1003, 5000})
+      cases.add(fmt::format("columns {} [4x64] of {} rows", name(t), rows), 256, [=] {
+        Kernel k;
+        DType sum = isFloat(t) && t != DType::f64 ? DType::f32 : t;
+        int in = k.input(t, {rows, 70}, Fill::normal), out = k.output(sum, {1, 70}), top = k.output(t, {1, 70});
+        auto at = k.grid(out, {1, 64});
+        auto r = k.loop(k.index(0), k.dim(in, 0), k.index(4), {k.constant(sum, {1, 64}, 0), k.constant(t, {1, 64}, 0)},
+                        [&](int i, const Values &v) -> Values {
+                          int x = k.load(in, {i, at[1]}, {4, 64});
+                          int wide = sum == t ? x : k.cast(x, sum);
+                          return {k.binary("add", v[0], k.reduce("sum", wide, 0)),
+                                  k.binary("max", k.reduce("max", x, 0), v[1])};
+                        });
+        k.store(r[0], out, at);
+        k.store(r[1], top, at);
+        return k;
+      });
   // A row softmax and a running sum across a loop: inexact values that travel.
   for (DType t : {DType::f32, DType::f16, DType::bf16})
     cases.add(fmt::format("row sums {} over chunks", name(t)), 1024, [=] {

@@ -46,17 +46,24 @@ public:
     std::int64_t total = 1;
     for (auto n : counts)
       total *= n;
+    bool splits = false;
+    func.walk([&](tgpu::SplitRangeOp) { splits = true; });
     for (std::int64_t p = 0; p < total; ++p) {
       program.assign(counts.size(), 0);
       for (std::int64_t rest = p, d = std::int64_t(counts.size()) - 1; d >= 0; --d) {
         program[std::size_t(d)] = rest % counts[std::size_t(d)];
         rest /= counts[std::size_t(d)];
       }
-      runProgram();
+      partials.clear();
+      launchedParts = 1;
+      for (part = 0; part < (splits ? launchedParts : 1); ++part) // the first one finds out how many there are
+        runProgram();
     }
   }
   /// Barriers that were passed, and those of whole clusters among them.
   int barriers = 0, acrossBarriers = 0;
+  /// Blocks per program of a kernel whose loop may be shared, at most one per trip.
+  std::int64_t parts = 1;
 
 private:
   /// A value: one element, or an element per thread and register (thread-major).
@@ -447,6 +454,42 @@ private:
         .Case([&](tgpu::ReduceOp o) { reduce(o); })
         .Case([&](tgpu::MmaSyncOp o) { mmaSync(o); })
         .Case([&](tgpu::MmaFmaOp o) { mmaFma(o); })
+        .Case([&](tgpu::SplitRangeOp o) {
+          std::int64_t lower = indexOf(o.getLower()), upper = indexOf(o.getUpper()), step = indexOf(o.getStep());
+          std::int64_t all = lower < upper ? (upper - lower + step - 1) / step : 0, trips = -1;
+          launchedParts = std::min(parts, all);
+          if (launchedParts > 1) {
+            trips = (all + launchedParts - 1) / launchedParts;
+            launchedParts = (all + trips - 1) / trips;
+          } else {
+            launchedParts = 1;
+          }
+          for (auto [v, number] : {std::pair(o.getPart(), part), std::pair(o.getFirst(), part * trips),
+                                   std::pair(o.getTrips(), trips)}) {
+            Cells c = make(v.getType());
+            std::memcpy(c.bytes.data(), &number, 8);
+            values[v] = c;
+          }
+        })
+        .Case([&](tgpu::CombinePartsOp o) {
+          bool last = part == launchedParts - 1;
+          if (partials.empty())
+            partials.resize(o.getValues().size());
+          for (auto [fn, v, total, kept] : llvm::zip_equal(o.functionList(), o.getValues(), o.getTotals(), partials)) {
+            Cells mine = get(v);
+            if (mine.layout)
+              elements(o, mine); // copies must agree: one of them is kept
+            if (part == 0)
+              kept = mine;
+            else
+              interp::binaryKernel(fn, mine.dtype, isa)(kept.bytes.data(), mine.bytes.data(), kept.bytes.data(),
+                                                        count(mine));
+            values[total] = last ? kept : mine;
+          }
+          Cells flag = make(o.getLast().getType());
+          flag.bytes[0] = last;
+          values[o.getLast()] = flag;
+        })
         .Case([&](mlir::scf::ForOp o) {
           std::vector<Cells> carried;
           for (mlir::Value v : o.getInitArgs())
@@ -763,6 +806,8 @@ private:
   std::int64_t sharedBytes = 0;
   std::vector<KernelArg> arguments;
   std::vector<std::int64_t> program;
+  std::int64_t part = 0, launchedParts = 1;
+  std::vector<Cells> partials; ///< of the parts so far, put together
   llvm::DenseMap<mlir::Value, Cells> values;
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, BufferAt> buffers;

@@ -32,6 +32,7 @@ struct Context {
 };
 struct Stream {
   Context *context;
+  unsigned long long id;
 };
 struct Module {
   Context *context;
@@ -51,7 +52,7 @@ std::map<int, Context *> primaries;
 std::map<std::uintptr_t, Allocation> allocations;
 std::set<Stream *> streams;
 std::set<Module *> modules;
-unsigned long long nextContextId = 1;
+unsigned long long nextContextId = 1, nextStreamId = 3;
 thread_local std::vector<Context *> current;
 thread_local int captureMode = 0;
 
@@ -267,7 +268,7 @@ FAKE(cuPointerGetAttributes, unsigned count, int *attributes, void **values, std
 }
 FAKE(cuStreamCreate, Stream **stream, unsigned) {
   ENTER_IN_CONTEXT(cuStreamCreate)
-  *stream = new Stream{now()};
+  *stream = new Stream{now(), nextStreamId++};
   streams.insert(*stream);
   state.streams = static_cast<int>(streams.size());
   return success;
@@ -292,7 +293,21 @@ FAKE(cuStreamGetCtx, Stream *stream, Context **context) {
   return success;
 }
 FAKE(cuStreamIsCapturing, Stream *, int *status) {
-  *status = static_cast<int>(number("FAKECUDA_CAPTURE", 0));
+  *status = number("FAKECUDA_CAPTURE", 0) != 0;
+  return success;
+}
+FAKE(cuStreamGetId, Stream *stream, unsigned long long *id) {
+  ENTER_IN_CONTEXT(cuStreamGetId)
+  if (reinterpret_cast<std::uintptr_t>(stream) > 2 && !streams.count(stream))
+    return invalidHandle;
+  *id = reinterpret_cast<std::uintptr_t>(stream) > 2 ? stream->id : reinterpret_cast<std::uintptr_t>(stream);
+  return success;
+}
+FAKE(cuStreamGetCaptureInfo_v2, Stream *, int *status, unsigned long long *id, void **, const void **, std::size_t *) {
+  ENTER(cuStreamGetCaptureInfo)
+  long capture = number("FAKECUDA_CAPTURE", 0); // its number
+  *status = capture != 0;
+  *id = static_cast<unsigned long long>(capture);
   return success;
 }
 FAKE(cuThreadExchangeStreamCaptureMode, int *mode) {

@@ -10,7 +10,7 @@
 ///   stand for
 ///                      cuModuleLoadDataEx of an image that starts with the byte 0x7f, or with another
 ///   FAKECUDA_FREE      bytes of free memory (1 << 30); cuMemAlloc beyond it is out of memory
-///   FAKECUDA_CAPTURE   1: every stream is capturing
+///   FAKECUDA_CAPTURE   N: every stream is capturing, as capture number N
 ///   FAKECUDA_MANAGED   1: all memory is managed
 ///   FAKECUDA_THREADS   most threads per block of every function (1024)
 ///   FAKECUDA_IMAGES    file to which each cuModuleLoadDataEx appends a line: bytes and hash of the image

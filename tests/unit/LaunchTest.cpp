@@ -303,6 +303,29 @@ TEST_CASE("Launch: a program takes the blocks of a cluster", "[runtime][launch]"
         }) == "24 1 128");
 }
 
+TEST_CASE("Launch: no allocation per launch whose loop blocks share", "[runtime][launch][split]") {
+  CHECK(withFake({}, [] {
+          Stream stream(Device::gpu(0));
+          Buffer<float> b(stream, 4000, 8);
+          LaunchInfo info = info2d();
+          info.grid = {{0, 1, 8}};
+          info.split = {.possible = true, .lower = {}, .upper = {.arg = 0, .axis = 0}, .step = {.value = 4}};
+          auto m = module(info);
+          const std::vector args{view(b)};
+          PreparedLaunch call(m, args);
+          call(stream);
+          launch(*m, args, stream);
+          const long before = allocations;
+          const int onDevice = fake().liveAllocations;
+          for (int i = 0; i < 10; ++i) {
+            launch(*m, args, stream);
+            call(stream);
+          }
+          return number(fake().gridY) + " " + number(allocations - before) + " " +
+                 number(fake().liveAllocations - onDevice) + " " + number(fake().launches);
+        }) == "334 0 0 22");
+}
+
 TEST_CASE("Launch: no programs, no launch", "[runtime][launch]") {
   CHECK(withFake({}, [] {
           Device d = Device::gpu(0);

@@ -345,3 +345,73 @@ func.func @cast_layouts(%x: tensor<64xf32, #l>) {
   %z = tile.cast %x : tensor<64xf32, #l> -> tensor<64xbf16>
   return
 }
+
+// -----
+
+func.func @split_range_c1(%n: i32) attributes {tile.kernel} {
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %part, %first, %trips = tgpu.split_range %z to %s by %s min_trips 4 parts 0
+  %true = tile.constant true
+  scf.if %true {
+    // expected-error @+1 {{not the only one at the top level of its kernel [split_range_c1]}}
+    %p, %f, %t = tgpu.split_range %z to %s by %s min_trips 4 parts 0
+  }
+  return
+}
+
+// -----
+
+func.func @split_range_c2(%X: !tile.tensor<1, f32>) attributes {tile.kernel} {
+  %i = tile.grid %X [64] : !tile.tensor<1, f32> -> index
+  %s = tile.constant 64 : index
+  // expected-error @+1 {{lower is not known at the launch [split_range_c2]; use a constant, the length of an axis of an argument, or an integer argument}}
+  %part, %first, %trips = tgpu.split_range %i to %s by %s min_trips 4 parts 0
+  return
+}
+
+// -----
+
+func.func @split_range_c2_step(%n: i32) attributes {tile.kernel} {
+  %z = tile.constant 0 : index
+  // expected-error @+1 {{step is no constant above 0 [split_range_c2]}}
+  %part, %first, %trips = tgpu.split_range %z to %z by %z min_trips 4 parts 0
+  return
+}
+
+// -----
+
+func.func @split_range_c3() attributes {tile.kernel} {
+  %s = tile.constant 64 : index
+  // expected-error @+1 {{min_trips 0, parts 0 [split_range_c3]; give at least 1 trip, and 0 or more parts}}
+  %part, %first, %trips = tgpu.split_range %s to %s by %s min_trips 0 parts 0
+  return
+}
+
+// -----
+
+func.func @combine_parts_c1(%x: tensor<64xf32>) attributes {tile.kernel} {
+  %s = tile.constant 64 : index
+  %part, %first, %trips = tgpu.split_range %s to %s by %s min_trips 4 parts 0
+  // expected-error @+1 {{2 functions and 1 totals for 1 values [combine_parts_c1]}}
+  %last, %total = tgpu.combine_parts [#tile<binary_fn add>, #tile<binary_fn min>] %x : tensor<64xf32> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @combine_parts_c2(%x: tensor<64xf32>) attributes {tile.kernel} {
+  %s = tile.constant 64 : index
+  %part, %first, %trips = tgpu.split_range %s to %s by %s min_trips 4 parts 0
+  // expected-error @+1 {{'sub' does not put parts of f32 [64] together [combine_parts_c2]}}
+  %last, %total = tgpu.combine_parts [#tile<binary_fn sub>] %x : tensor<64xf32> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @combine_parts_c3(%x: tensor<64xf32>) attributes {tile.kernel} {
+  // expected-error @+1 {{not the only one at the top level of a kernel with tgpu.split_range [combine_parts_c3]}}
+  %last, %total = tgpu.combine_parts [#tile<binary_fn add>] %x : tensor<64xf32> -> tensor<64xf32>
+  return
+}

@@ -77,3 +77,15 @@ func.func @products(%a: tensor<16x16xbf16, #a>, %b: tensor<16x8xbf16, #b>, %c: t
   %e = tgpu.mma_fma %p, %q, %d : !tgpu.buffer<[16, 16], f32>, !tgpu.buffer<[16, 8], f32>, tensor<16x8xf32, #rows>
   return
 }
+
+// CHECK-LABEL: func.func @parts
+func.func @parts(%X: !tile.tensor<1, f32>, %x: tensor<64xf32, #vector>, %n: i32) attributes {tile.kernel} {
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %end = tile.cast %n : i32 -> index
+  // CHECK: %{{.*}}, %{{.*}}, %{{.*}} = tgpu.split_range %{{.*}} to %{{.*}} by %{{.*}} min_trips 4 parts 0
+  %part, %first, %trips = tgpu.split_range %z to %end by %s min_trips 4 parts 0
+  // CHECK: tgpu.combine_parts [#tile<binary_fn add>, #tile<binary_fn min>] %{{.*}}, %{{.*}} : tensor<64xf32, #[[V]]>, index -> tensor<64xf32, #[[V]]>, index
+  %last, %total:2 = tgpu.combine_parts [#tile<binary_fn add>, #tile<binary_fn min>] %x, %end : tensor<64xf32, #vector>, index -> tensor<64xf32, #vector>, index
+  return
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Several blocks per program: blockIdx.y is the part, gridDim.y the number of parts.
+///
+/// The workspace starts with one counter per program (LaunchSplit::counterBytes). Then part p of program q has
+/// partBytes at place q * parts + p, in which each value lies as it does in the threads: vectors of its
+/// registers, thread after thread, copies left out. Every part writes; the one that counts last reads all of
+/// them back. Counters wrap to 0, so that a launch leaves them as it found them.
+///
+/// Order of the sums: the parts in turn; or, where the threads hold copies of the totals and there are enough
+/// parts, each copy adds up a share of the parts in turn, and then those sums in turn. It depends on the layout
+/// and on the number of parts alone.
+#include "codegen/EmitContext.h"
+
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+#include <bit>
+
+namespace sectile::codegen {
+namespace {
+
+constexpr std::int64_t partAlign = 16;
+
+/// Copies of a value share the parts when there are at least so many for each.
+constexpr int leastShare = 4;
+
+/// Register numbers that travel together.
+struct Chunk {
+  llvm::SmallVector<int> regs;
+  std::int64_t offset; ///< in the part, of the first thread's
+};
+
+} // namespace
+
+/// One value as it lies in a part.
+class PartsInMemory {
+public:
+  PartsInMemory(EmitContext &e, mlir::Type type, std::int64_t &offset)
+      : e(e), b(e.b), type(type), element(e.dtype(type)), layout(tgpu::layoutOf(type)) {
+    llvm::SmallVector<int> regs;
+    if (layout) {
+      // Bits that move nothing: copies. Register r holds what register owner(r) does.
+      for (auto [bit, basis] : llvm::enumerate(layout->reg()))
+        if (basis.isZero())
+          copyRegs |= 1 << bit;
+      auto mark = [](const std::vector<Coords> &bases, int first, std::uint32_t &copies) {
+        for (auto [bit, basis] : llvm::enumerate(bases))
+          if (basis.isZero())
+            copies |= 1u << (first + int(bit));
+      };
+      mark(layout->lane(), 0, copyThreads);
+      mark(layout->warp(), laneBits, copyThreads);
+      threadBits = laneBits + int(layout->warp().size());
+      for (int r = 0; r < layout->numRegs(); ++r)
+        if (!(r & copyRegs))
+          regs.push_back(r);
+    } else {
+      threadBits = laneBits + std::countr_zero(unsigned(e.warps));
+      copyThreads = (1u << threadBits) - 1;
+      regs.push_back(0);
+    }
+    slots = std::int64_t(1) << (threadBits - std::popcount(copyThreads));
+    std::int64_t bytes = std::int64_t(byteSize(element));
+    offset = (offset + partAlign - 1) / partAlign * partAlign;
+    for (size_t first = 0; first < regs.size();) {
+      size_t width = std::min<size_t>(std::bit_floor(regs.size() - first), size_t(partAlign / bytes));
+      Chunk c{llvm::SmallVector<int>(regs.begin() + first, regs.begin() + first + width), offset};
+      offset += slots * std::int64_t(width) * bytes;
+      first += width;
+      chunks.push_back(std::move(c));
+    }
+    // The thread's slot: its number without the bits that move nothing.
+    slot = squeeze(e.thread, ~copyThreads);
+    copy = squeeze(e.thread, copyThreads);
+    writesHere = copyThreads ? b.CreateICmpEQ(copy, e.i32(0)) : b.getTrue();
+  }
+
+  int numCopies() const { return 1 << std::popcount(copyThreads); }
+  /// Registers without copies.
+  int numValues() const {
+    int n = 0;
+    for (const Chunk &c : chunks)
+      n += int(c.regs.size());
+    return n;
+  }
+  /// Number of this thread among those that hold the same.
+  llvm::Value *copyNumber() const { return copy; }
+  llvm::Value *writes() const { return writesHere; }
+
+  void store(llvm::Value *part, const Regs &value, llvm::Value *predicate) {
+    for (const Chunk &c : chunks) {
+      Regs elements;
+      for (int r : c.regs)
+        elements.push_back(value[size_t(r)]);
+      e.storeGlobal(e.packVector(element, elements), place(part, c), predicate);
+    }
+  }
+
+  /// The values of a part, one per register without copies.
+  Regs load(llvm::Value *part) {
+    Regs result;
+    for (const Chunk &c : chunks) {
+      Regs elements(c.regs.size(), nullptr);
+      e.unpackVector(element, loadFresh(int(c.regs.size()), place(part, c)), elements);
+      result.append(elements);
+    }
+    return result;
+  }
+
+  Regs combine(tileir::BinaryFn fn, const Regs &x, const Regs &y) {
+    Regs result;
+    for (auto [p, q] : llvm::zip_equal(x, y))
+      result.push_back(e.binary(fn, element, p, q));
+    return result;
+  }
+
+  /// Without copies to registers of the layout, and back.
+  Regs spread(const Regs &some) const {
+    Regs result(size_t(e.numRegs(type)), nullptr);
+    size_t next = 0;
+    for (const Chunk &c : chunks)
+      for (int r : c.regs)
+        result[size_t(r)] = some[next++];
+    for (size_t r = 0; r < result.size(); ++r)
+      result[r] = result[r & ~size_t(copyRegs)];
+    return result;
+  }
+  Regs pick(const Regs &all) const {
+    Regs result;
+    for (const Chunk &c : chunks)
+      for (int r : c.regs)
+        result.push_back(all[size_t(r)]);
+    return result;
+  }
+
+private:
+  /// The bits of `mask`, moved together.
+  llvm::Value *squeeze(llvm::Value *number, std::uint32_t mask) {
+    mask &= (1u << threadBits) - 1;
+    llvm::Value *result = e.i32(0);
+    for (int to = 0; mask;) {
+      int first = std::countr_zero(mask), run = std::countr_one(mask >> first);
+      std::uint32_t field = ((1u << run) - 1) << first;
+      llvm::Value *bits = b.CreateAnd(number, e.i32(field));
+      bits = b.CreateLShr(bits, e.i32(first - to));
+      result = b.CreateOr(result, bits);
+      to += run;
+      mask &= ~field;
+    }
+    return result;
+  }
+
+  llvm::Value *place(llvm::Value *part, const Chunk &c) {
+    std::int64_t bytes = std::int64_t(c.regs.size() * byteSize(element));
+    llvm::Value *p = b.CreateGEP(b.getInt8Ty(), part,
+                                 b.CreateZExt(b.CreateMul(slot, e.i32(bytes)), b.getInt64Ty()));
+    return b.CreateGEP(b.getInt8Ty(), p, e.i64(c.offset));
+  }
+
+  /// A load that sees what other blocks wrote before they counted.
+  llvm::Value *loadFresh(int n, llvm::Value *pointer) {
+    llvm::Type *vector = e.memoryVector(element, n);
+    int count = 0;
+    llvm::Type *words = e.wordType(vector, count);
+    unsigned wordBits = words->getScalarSizeInBits();
+    llvm::Type *reg = b.getIntNTy(std::max(16u, wordBits));
+    std::string constraint = wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h", outs, operands;
+    llvm::SmallVector<llvm::Type *> results;
+    for (int k = 0; k < count; ++k) {
+      outs += "=" + constraint + ",";
+      operands += (k ? ", $" : "$") + std::to_string(k);
+      results.push_back(reg);
+    }
+    if (count > 1)
+      operands = "{" + operands + "}";
+    std::string text = "ld.relaxed.gpu.global." + (count > 1 ? "v" + std::to_string(count) + "." : "") + "b" +
+                       std::to_string(wordBits) + " " + operands + ", [$" + std::to_string(count) + "];";
+    llvm::Type *result = count == 1 ? reg : llvm::StructType::get(e.ctx, results);
+    llvm::InlineAsm *load = llvm::InlineAsm::get(llvm::FunctionType::get(result, {pointer->getType()}, false),
+                                                 text, outs + "l", /*hasSideEffects=*/true);
+    llvm::CallInst *call = b.CreateCall(load, {pointer});
+    call->setDoesNotThrow();
+    if (count == 1)
+      return b.CreateBitCast(b.CreateTrunc(call, words), vector);
+    llvm::Value *loaded = llvm::PoisonValue::get(words);
+    for (int k = 0; k < count; ++k)
+      loaded = b.CreateInsertElement(loaded, b.CreateExtractValue(call, unsigned(k)), std::uint64_t(k));
+    return b.CreateBitCast(loaded, vector);
+  }
+
+  EmitContext &e;
+  Builder &b;
+  mlir::Type type;
+  DType element;
+  std::optional<Layout> layout;
+  int copyRegs = 0, threadBits = 0;
+  std::uint32_t copyThreads = 0; ///< bits of the thread's number
+  std::int64_t slots = 1;        ///< threads that hold different elements
+  llvm::SmallVector<Chunk> chunks;
+  llvm::Value *slot = nullptr, *copy = nullptr, *writesHere = nullptr;
+};
+
+void EmitContext::emitSplitRange(tgpu::SplitRangeOp op) {
+  llvm::Value *part =
+      b.CreateZExt(b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y, {}), b.getInt64Ty());
+  set(op.getPart(), {part});
+  set(op.getFirst(), {b.CreateMul(part, partTrips, "", /*NUW=*/true, /*NSW=*/true)});
+  set(op.getTrips(), {partTrips});
+  split.possible = true;
+  split.lower = *tgpu::launchNumber(op.getLower());
+  split.upper = *tgpu::launchNumber(op.getUpper());
+  split.step = *tgpu::launchNumber(op.getStep());
+  split.minTrips = std::int64_t(op.getMinTrips());
+  split.parts = std::int64_t(op.getParts());
+}
+
+mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
+  if (!workspace)
+    return bug(op, "parts without a range to share");
+  if (cluster > 1)
+    return bug(op, "the parts of a program are blocks, not clusters");
+  llvm::Type *i32Type = b.getInt32Ty(), *i64Type = b.getInt64Ty();
+  llvm::SmallVector<tileir::BinaryFn> functions = op.functionList();
+  llvm::SmallVector<Regs> own = valuesOf(op.getValues());
+  std::vector<PartsInMemory> values;
+  std::int64_t bytes = 0;
+  for (mlir::Type type : op.getValues().getTypes())
+    values.emplace_back(*this, type, bytes);
+  bytes = (bytes + partAlign - 1) / partAlign * partAlign;
+  split.partBytes = bytes;
+
+  llvm::Value *parts = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y, {});
+  llvm::Value *part = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y, {});
+  llvm::Value *program = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  llvm::BasicBlock *alone = b.GetInsertBlock(), *several = newBlock("parts"), *gather = newBlock("parts.all"),
+                   *done = newBlock("parts.end");
+  b.CreateCondBr(b.CreateICmpEQ(parts, i32(1)), done, several);
+
+  b.SetInsertPoint(several);
+  auto wide = [&](llvm::Value *v) { return b.CreateZExt(v, i64Type); };
+  llvm::Value *partials = b.CreateGEP(b.getInt8Ty(), workspace, i64(LaunchSplit::counterBytes));
+  llvm::Value *mine = b.CreateMul(wide(program), wide(parts));
+  partials = b.CreateGEP(b.getInt8Ty(), partials, b.CreateMul(mine, i64(bytes)));
+  auto partAt = [&](llvm::Value *number) {
+    return b.CreateGEP(b.getInt8Ty(), partials, b.CreateMul(wide(number), i64(bytes)));
+  };
+  llvm::Value *ownPart = partAt(part);
+  for (auto [value, regs] : llvm::zip_equal(values, own))
+    value.store(ownPart, regs, value.writes());
+  emitBarrier(false);
+  // One thread counts for the block: what the others wrote before the barrier comes before its release, and
+  // what they read after the next one comes after its acquire.
+  llvm::Value *counts = b.CreateICmpEQ(thread, i32(0));
+  llvm::Value *counter =
+      b.CreateGEP(b.getInt8Ty(), workspace, b.CreateMul(wide(program), i64(sizeof(std::uint32_t))));
+  llvm::Value *mostParts = b.CreateSub(parts, i32(1));
+  llvm::InlineAsm *count = llvm::InlineAsm::get(
+      llvm::FunctionType::get(i32Type, {b.getInt1Ty(), counter->getType(), i32Type, i32Type}, false),
+      "@$1 atom.acq_rel.gpu.global.inc.u32 $0, [$2], $3;", "=r,b,l,r,0,~{memory}", /*hasSideEffects=*/true);
+  llvm::CallInst *before = b.CreateCall(count, {counts, counter, mostParts, i32(0)});
+  before->setDoesNotThrow();
+  llvm::Value *isLast = b.CreateAnd(counts, b.CreateICmpEQ(before, mostParts));
+  llvm::Value *last = b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_all, {i32(0), isLast});
+  llvm::BasicBlock *counted = b.GetInsertBlock();
+  b.CreateCondBr(last, gather, done);
+
+  // Adds up the parts from `from` to `to`, at least one.
+  auto sumOf = [&](PartsInMemory &value, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
+    // Several parts are under way at once.
+    int unroll = std::max(1, int(std::bit_floor(unsigned(std::max(1, 8 / value.numValues())))));
+    Regs first = value.load(partAt(from));
+    llvm::BasicBlock *entry = b.GetInsertBlock(), *head = newBlock("sum"), *body = newBlock("sum.several"),
+                     *tail = newBlock("sum.rest"), *one = newBlock("sum.one"), *end = newBlock("sum.end");
+    llvm::Value *second = b.CreateAdd(from, i32(1));
+    b.CreateBr(head);
+    auto phis = [&](const Regs &like) {
+      Regs r;
+      for (llvm::Value *v : like)
+        r.push_back(b.CreatePHI(v->getType(), 2));
+      return r;
+    };
+    auto incoming = [&](const Regs &phi, const Regs &arriving, llvm::BasicBlock *block) {
+      for (auto [p, v] : llvm::zip_equal(phi, arriving))
+        llvm::cast<llvm::PHINode>(p)->addIncoming(v, block);
+    };
+    auto step = [&](llvm::BasicBlock *at, llvm::BasicBlock *inside, llvm::BasicBlock *next, llvm::Value *begin,
+                    const Regs &init, llvm::BasicBlock *start, int n) {
+      b.SetInsertPoint(at);
+      llvm::PHINode *i = b.CreatePHI(i32Type, 2);
+      Regs acc = phis(init);
+      i->addIncoming(begin, start);
+      incoming(acc, init, start);
+      b.CreateCondBr(b.CreateICmpULE(b.CreateAdd(i, i32(n)), to), inside, next);
+      b.SetInsertPoint(inside);
+      llvm::SmallVector<Regs> loaded;
+      for (int k = 0; k < n; ++k)
+        loaded.push_back(value.load(partAt(b.CreateAdd(i, i32(k)))));
+      Regs sum = acc;
+      for (const Regs &more : loaded)
+        sum = value.combine(fn, sum, more);
+      i->addIncoming(b.CreateAdd(i, i32(n)), b.GetInsertBlock());
+      incoming(acc, sum, b.GetInsertBlock());
+      dontUnroll(b.CreateBr(at));
+      return std::pair(static_cast<llvm::Value *>(i), acc);
+    };
+    auto [at, sum] = step(head, body, tail, second, first, entry, unroll);
+    auto [unused, all] = step(tail, one, end, at, sum, head, 1);
+    b.SetInsertPoint(end);
+    return all;
+  };
+
+  b.SetInsertPoint(gather);
+  llvm::SmallVector<Regs> totals;
+  for (auto [value, fn] : llvm::zip_equal(values, functions)) {
+    llvm::Value *count = parts;
+    if (int copies = value.numCopies(); copies > 1) {
+      llvm::Value *share = b.CreateUDiv(b.CreateAdd(parts, i32(copies - 1)), i32(copies));
+      llvm::Value *groups = b.CreateUDiv(b.CreateSub(b.CreateAdd(parts, share), i32(1)), share);
+      llvm::BasicBlock *before = b.GetInsertBlock(), *shared = newBlock("parts.shared"),
+                       *inTurn = newBlock("parts.turn");
+      b.CreateCondBr(b.CreateICmpUGE(parts, i32(leastShare * copies)), shared, inTurn);
+
+      b.SetInsertPoint(shared);
+      // A copy that no share is left for does the last one too, and keeps the sum to itself.
+      llvm::Value *number =
+          b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value.copyNumber(), b.CreateSub(groups, i32(1)));
+      llvm::Value *from = b.CreateMul(number, share);
+      llvm::Value *to = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.CreateAdd(from, share), parts);
+      Regs some = sumOf(value, fn, from, to);
+      emitBarrier(false); // all have read
+      value.store(partAt(number), value.spread(some), b.CreateICmpEQ(value.copyNumber(), number));
+      emitBarrier(false); // all is written
+      llvm::BasicBlock *written = b.GetInsertBlock();
+      b.CreateBr(inTurn);
+
+      b.SetInsertPoint(inTurn);
+      llvm::PHINode *left = b.CreatePHI(i32Type, 2);
+      left->addIncoming(parts, before);
+      left->addIncoming(groups, written);
+      count = left;
+    }
+    totals.push_back(value.spread(sumOf(value, fn, i32(0), count)));
+  }
+  llvm::BasicBlock *gathered = b.GetInsertBlock();
+  b.CreateBr(done);
+
+  b.SetInsertPoint(done);
+  llvm::PHINode *runs = b.CreatePHI(b.getInt1Ty(), 3);
+  runs->addIncoming(b.getTrue(), alone);
+  runs->addIncoming(b.getFalse(), counted);
+  runs->addIncoming(b.getTrue(), gathered);
+  llvm::SmallVector<mlir::Value> like(op.getValues());
+  llvm::SmallVector<Regs> results = makePhis(like, 3);
+  addIncoming(results, own, alone);
+  addIncoming(results, own, counted);
+  addIncoming(results, totals, gathered);
+  set(op.getLast(), {runs});
+  for (auto [result, r] : llvm::zip_equal(op.getTotals(), results))
+    set(result, r);
+  return mlir::success();
+}
+
+} // namespace sectile::codegen

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Split.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+
+namespace sectile::runtime {
+namespace {
+
+/// A workspace of fewer bytes is not worth a second allocation later.
+constexpr std::int64_t leastWorkspace = std::int64_t(1) << 20;
+/// The most bytes that the parts of one launch may leave.
+constexpr std::int64_t mostWorkspace = std::int64_t(256) << 20;
+/// gridDim.y
+constexpr std::int64_t mostParts = 65535;
+/// Shared memory that the system takes of every block.
+constexpr std::int64_t systemSharedBytes = 1024;
+/// Blocks of one multiprocessor that every supported GPU holds.
+constexpr std::int64_t mostBlocks = 16;
+
+std::int64_t ceilDiv(std::int64_t x, std::int64_t y) { return x / y + (x % y != 0); }
+
+std::int64_t valueOf(const LaunchNumber &n, std::span<const KernelArg> args) {
+  if (n.arg < 0)
+    return n.value;
+  const KernelArg &a = args[static_cast<std::size_t>(n.arg)];
+  if (n.axis >= 0)
+    return a.dims[static_cast<std::size_t>(n.axis)];
+  const int bits = static_cast<int>(byteSize(a.dtype)) * 8;
+  const std::uint64_t high = a.scalar << (64 - bits);
+  return isSignedInt(a.dtype) ? static_cast<std::int64_t>(high) >> (64 - bits)
+                              : static_cast<std::int64_t>(high >> (64 - bits));
+}
+
+/// Trips of the loop; 0 for a range that is empty or so long that its end cannot be computed safely.
+std::int64_t tripsOf(const LaunchSplit &split, std::span<const KernelArg> args) {
+  constexpr std::int64_t most = std::int64_t(1) << 60;
+  std::int64_t lower = valueOf(split.lower, args), upper = valueOf(split.upper, args), step = split.step.value;
+  if (lower >= upper || lower < -most || upper > most || step > most)
+    return 0;
+  return ceilDiv(upper - lower, step);
+}
+
+/// What a stream, or a capture of a stream, was given.
+struct Key {
+  std::uint64_t context, stream, capture; ///< capture 0: none
+  bool operator==(const Key &) const = default;
+};
+struct HashKey {
+  std::size_t operator()(const Key &k) const {
+    std::uint64_t h = (k.context * 0x9E3779B97F4A7C15ull) ^ (k.stream + (k.capture << 24));
+    return static_cast<std::size_t>(h * 0x9E3779B97F4A7C15ull);
+  }
+};
+struct Workspace {
+  CuDevicePtr memory = 0;
+  std::int64_t bytes = 0;
+  std::vector<CuDevicePtr> outgrown; ///< launches that are under way may use them
+};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<Key, Workspace, HashKey> of;
+};
+/// Never destroyed: streams may outlive every static object of this library.
+Table &table() {
+  static auto *t = new Table;
+  return *t;
+}
+
+std::uint64_t streamId(const Driver &driver, const detail::StreamImpl &stream) {
+  unsigned long long id = 0;
+  driver.check(driver.call.streamGetId(stream.stream, &id), "cuStreamGetId");
+  return id;
+}
+
+/// New memory whose counters are 0, whatever the caller's stream is doing, captures included.
+CuDevicePtr zeroed(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                   std::source_location loc) {
+  const detail::DeviceImpl &d = *stream.device.handle();
+  RelaxedCaptureScope relaxed(driver);
+  CuDevicePtr memory = 0;
+  d.check(driver.call.memAlloc(&memory, static_cast<std::size_t>(bytes)), "cuMemAlloc", "launch", loc);
+  // A stream of its own that waits for no other.
+  CuStream own = nullptr;
+  CuResult result = driver.call.streamCreate(&own, cuStreamNonBlocking);
+  if (result == cuSuccess) {
+    result = driver.call.memsetD8Async(memory, 0, static_cast<std::size_t>(LaunchSplit::counterBytes), own);
+    if (result == cuSuccess)
+      result = driver.call.streamSynchronize(own);
+    driver.call.streamDestroy(own);
+  }
+  if (result != cuSuccess)
+    driver.call.memFree(memory);
+  d.check(result, "setting a workspace to 0", "launch", loc);
+  return memory;
+}
+
+} // namespace
+
+std::int64_t blocksInFlight(const LaunchInfo &info, int registers, const DeviceProperties &device) {
+  std::int64_t blocks = mostBlocks;
+  blocks = std::min<std::int64_t>(blocks, device.maxThreadsPerMultiprocessor / std::max(info.threads, 1));
+  // Registers are given to warps in units of 256.
+  const std::int64_t warps = ceilDiv(info.threads, 32);
+  const std::int64_t registersPerBlock = ceilDiv(std::int64_t(std::max(registers, 1)) * 32, 256) * 256 * warps;
+  blocks = std::min(blocks, device.registersPerMultiprocessor / std::max<std::int64_t>(registersPerBlock, 1));
+  blocks = std::min(blocks, device.sharedBytesPerMultiprocessor / (info.sharedBytes + systemSharedBytes));
+  return std::max<std::int64_t>(blocks, 1) * std::max(device.multiprocessors, 1);
+}
+
+SplitChoice chooseSplit(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
+                        const DeviceProperties &device) {
+  const LaunchSplit &split = info.split;
+  const std::int64_t trips = tripsOf(split, args);
+  SplitChoice choice;
+  if (trips < 2 || programs < 1 || programs > LaunchSplit::maxPrograms)
+    return choice;
+  std::int64_t parts = split.parts;
+  if (parts == 0)
+    parts = std::min(blocksInFlight(info, registers, device) / programs, trips / split.minTrips);
+  parts = std::min({parts, trips, mostParts});
+  if (split.partBytes > 0)
+    parts = std::min(parts, mostWorkspace / split.partBytes / programs);
+  if (parts < 2)
+    return choice;
+  // Equal shares, the last one what is left; none is empty.
+  choice.trips = ceilDiv(trips, parts);
+  choice.parts = ceilDiv(trips, choice.trips);
+  return choice;
+}
+
+std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t programs, const SplitChoice &choice) {
+  return choice.parts == 1 ? 0 : LaunchSplit::counterBytes + programs * choice.parts * split.partBytes;
+}
+
+CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                        std::source_location loc) {
+  int status = cuCaptureNone;
+  unsigned long long capture = 0;
+  const detail::DeviceImpl &d = *stream.device.handle();
+  d.check(driver.call.streamGetCaptureInfo(stream.stream, &status, &capture, nullptr, nullptr, nullptr),
+          "cuStreamGetCaptureInfo", "launch", loc);
+  const Key key{stream.contextId, streamId(driver, stream), status == cuCaptureNone ? 0 : capture + 1};
+  Table &t = table();
+  std::lock_guard lock(t.mutex);
+  Workspace &w = t.of[key];
+  if (w.bytes < bytes) {
+    std::int64_t size = std::max(leastWorkspace, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
+    CuDevicePtr memory = zeroed(driver, stream, size, loc);
+    if (w.memory)
+      w.outgrown.push_back(w.memory);
+    w.memory = memory;
+    w.bytes = size;
+    stream.hasWorkspace.store(true, std::memory_order_relaxed);
+  }
+  return w.memory;
+}
+
+void releaseWorkspace(const Driver &driver, const detail::StreamImpl &stream) noexcept {
+  try {
+    const Key key{stream.contextId, streamId(driver, stream), 0};
+    if (driver.call.streamSynchronize(stream.stream) != cuSuccess)
+      return; // the memory stays: something may still use it
+    Table &t = table();
+    std::lock_guard lock(t.mutex);
+    auto found = t.of.find(key);
+    if (found == t.of.end())
+      return;
+    for (CuDevicePtr memory : found->second.outgrown)
+      driver.call.memFree(memory);
+    if (found->second.memory)
+      driver.call.memFree(found->second.memory);
+    t.of.erase(found);
+  } catch (const InternalError &) { // a context that is lost took its memory along
+  }
+}
+
+} // namespace sectile::runtime

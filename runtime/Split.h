@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Reductions that several blocks share: how many, and the memory in which they meet.
+#pragma once
+
+#include "ir/base/Artifact.h"
+#include "runtime/DeviceImpl.h"
+#include "runtime/Module.h"
+
+#include <sectile/Export.h>
+
+#include <span>
+
+namespace sectile::runtime {
+
+/// How one launch shares the loop of a program.
+struct SplitChoice {
+  std::int64_t parts = 1;  ///< blocks per program
+  std::int64_t trips = -1; ///< of the loop, per part; -1: all
+};
+
+/// Blocks of this kernel that the device holds at once, by threads, registers and shared memory.
+SECTILE_API std::int64_t blocksInFlight(const LaunchInfo &info, int registers, const DeviceProperties &device);
+
+/// The parts of a launch of `programs` programs: those that the kernel names, else as many as the device holds
+/// at once beside each other; no more than the trips allow. A function of the kernel, the arguments' dims and
+/// scalars, and the device's properties alone, so equal launches add up in equal order.
+/// @pre info.split.possible; `args` fit `info`
+SECTILE_API SplitChoice chooseSplit(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs,
+                                    int registers, const DeviceProperties &device);
+
+/// Bytes of workspace that a launch needs: 0 for one part.
+SECTILE_API std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t programs, const SplitChoice &choice);
+
+/// Device memory of at least `bytes` bytes that nothing else uses until the work that `stream` has now and gets
+/// next from this thread is done; its counters are 0. Each stream has its own, kept for its next launches; what
+/// a capture is given stays with its graph, so it is kept to the end of the process. Allocates only where a
+/// stream or a capture needs more than ever before. @pre the stream's context is current
+CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                        std::source_location loc);
+
+/// Waits for the stream and frees what it was given. For the destructor of an owned stream.
+void releaseWorkspace(const Driver &driver, const detail::StreamImpl &stream) noexcept;
+
+} // namespace sectile::runtime
