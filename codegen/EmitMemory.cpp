@@ -196,7 +196,50 @@ public:
     return known;
   }
   DType dtype() const { return element; }
-  const Geometry &geometry() const { return g; }
+
+  /// Registers that are moved at once, and whether all of them are inside.
+  struct Vector {
+    llvm::SmallVector<int> registers;
+    llvm::Value *whole;
+    int first() const { return registers.front(); }
+  };
+  llvm::SmallVector<Vector> vectors(bool copiesToo) {
+    llvm::SmallVector<Vector> all;
+    for (int r = 0; r < g.layout.numRegs(); ++r) {
+      if (!plan.startsVector(r) || (!copiesToo && !EmitContext::ownsRegister(g.layout, r)))
+        continue;
+      Vector v{plan.vector(r), inside(r)};
+      if (plan.cut())
+        v.whole = b.CreateAnd(v.whole, inside(v.registers.back()));
+      all.push_back(std::move(v));
+    }
+    return all;
+  }
+  /// Where bounds may cut vectors: a branch around what follows, for threads that have none; returns the block
+  /// after it. Null: no vector is cut.
+  llvm::BasicBlock *enterCut(llvm::ArrayRef<Vector> vectors) {
+    if (!plan.cut())
+      return nullptr;
+    llvm::Value *any = b.getFalse();
+    for (const Vector &v : vectors) {
+      llvm::Value *overlaps = b.getTrue();
+      for (auto [k, bound] : llvm::enumerate(bounds)) {
+        llvm::Value *first = e.coordinate(g, v.first(), bound.axis),
+                    *last = e.coordinate(g, v.registers.back(), bound.axis);
+        overlaps = b.CreateAnd(overlaps, b.CreateAnd(b.CreateICmpSGE(last, bound.lo),
+                                                     b.CreateICmpSLT(first, bound.hi)));
+      }
+      any = b.CreateOr(any, b.CreateAnd(overlaps, b.CreateNot(v.whole)));
+    }
+    llvm::BasicBlock *cut = e.newBlock("cut"), *after = e.newBlock("whole");
+    b.CreateCondBr(any, cut, after);
+    b.SetInsertPoint(cut);
+    return after;
+  }
+  /// i1: the register is inside, its vector is not.
+  llvm::Value *inCut(const Vector &vector, int reg) {
+    return b.CreateAnd(inside(reg), b.CreateNot(vector.whole));
+  }
 
 private:
   struct Bound {
@@ -251,15 +294,32 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   llvm::Value *padElement = constantOf(op.getPad(), t);
   llvm::Value *pad = packVector(t, Regs(size_t(access.plan.width()), padElement));
   Regs result(size_t(layout->numRegs()));
-  for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!access.plan.startsVector(r))
-      continue;
-    llvm::SmallVector<int> group = access.plan.vector(r);
-    llvm::Value *vector = loadGlobal(t, access.plan.width(), access.pointer(r), access.inside(r), pad);
-    Regs elements(group.size());
-    unpackVector(t, vector, elements);
-    for (auto [reg, v] : llvm::zip_equal(group, elements))
+  llvm::SmallVector<GlobalEmission::Vector> vectors = access.vectors(/*copiesToo=*/true);
+  for (const auto &vector : vectors) {
+    Regs elements(vector.registers.size());
+    unpackVector(t, loadGlobal(t, access.plan.width(), access.pointer(vector.first()), vector.whole, pad),
+                 elements);
+    for (auto [reg, v] : llvm::zip_equal(vector.registers, elements))
       result[size_t(reg)] = v;
+  }
+  Regs before = result;
+  llvm::BasicBlock *from = b.GetInsertBlock();
+  if (llvm::BasicBlock *after = access.enterCut(vectors)) {
+    for (const auto &vector : vectors)
+      for (int reg : vector.registers) {
+        llvm::Value *known = packVector(t, result[size_t(reg)]);
+        llvm::Value *one = loadGlobal(t, 1, access.pointer(reg), access.inCut(vector, reg), known);
+        unpackVector(t, one, result[size_t(reg)]);
+      }
+    llvm::BasicBlock *edge = b.GetInsertBlock();
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+    for (auto [v, whole] : llvm::zip_equal(result, before)) {
+      llvm::PHINode *phi = b.CreatePHI(v->getType(), 2);
+      phi->addIncoming(whole, from);
+      phi->addIncoming(v, edge);
+      v = phi;
+    }
   }
   set(op.getResult(), std::move(result));
   return mlir::success();
@@ -275,17 +335,25 @@ mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
   if (op.getMask())
     mask = regs(op.getMask());
   llvm::Value *owns = ownsElements(*layout);
-  for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!access.plan.startsVector(r) || !ownsRegister(*layout, r))
-      continue;
-    llvm::SmallVector<int> group = access.plan.vector(r);
+  auto writes = [&](llvm::Value *inside, int reg) {
+    inside = b.CreateAnd(owns, inside);
+    return mask.empty() ? inside : b.CreateAnd(inside, mask[size_t(reg)]);
+  };
+  llvm::SmallVector<GlobalEmission::Vector> vectors = access.vectors(/*copiesToo=*/false);
+  for (const auto &vector : vectors) {
+    int first = vector.first();
     Regs elements;
-    for (int reg : group)
+    for (int reg : vector.registers)
       elements.push_back(value[size_t(reg)]);
-    llvm::Value *predicate = b.CreateAnd(owns, access.inside(r));
-    if (!mask.empty())
-      predicate = b.CreateAnd(predicate, mask[size_t(r)]);
-    storeGlobal(packVector(t, elements), access.pointer(r), predicate);
+    storeGlobal(packVector(t, elements), access.pointer(first), writes(vector.whole, first));
+  }
+  if (llvm::BasicBlock *after = access.enterCut(vectors)) {
+    for (const auto &vector : vectors)
+      for (int reg : vector.registers)
+        storeGlobal(packVector(t, value[size_t(reg)]), access.pointer(reg),
+                    writes(access.inCut(vector, reg), reg));
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
   }
   return mlir::success();
 }

@@ -15,7 +15,7 @@ namespace sectile::tgpu {
 // --- vectors
 // ----------------------------------------------------------------------------------------------------
 
-VectorPlan::VectorPlan(const Layout &layout, int axis, int64_t elems) {
+VectorPlan::VectorPlan(const Layout &layout, int axis, int64_t elems, int64_t whole) : runAxis(axis) {
   if (axis < 0)
     return;
   for (int bit : layout.contiguousBits(axis)) {
@@ -24,6 +24,7 @@ VectorPlan::VectorPlan(const Layout &layout, int axis, int64_t elems) {
     bits.push_back(bit);
     mask |= 1u << bit;
   }
+  mayBeCut = width() > whole;
 }
 
 SmallVector<int> VectorPlan::vector(int first) const {
@@ -87,9 +88,12 @@ MemoryRun memoryRun(IndexFacts &facts, const GlobalAccess &access) {
       offset = times(strideDivisor(d), shape[size_t(d)] == 1 ? offset : 1);
     run.elems = std::min(run.elems, offset);
   }
+  if (access.alignedBytes)
+    run.elems = std::max(run.elems, std::min(access.alignedBytes, widestAccess) / bytes);
+  run.whole = run.elems;
   for (auto [k, axis] : llvm::enumerate(access.axes))
     if (axis == run.axis)
-      run.elems = std::min({run.elems, facts.divisor(access.lo[k]), facts.divisor(access.hi[k])});
+      run.whole = std::min({run.whole, facts.divisor(access.lo[k]), facts.divisor(access.hi[k])});
   return run;
 }
 
@@ -98,7 +102,7 @@ VectorPlan planGlobal(IndexFacts &facts, const GlobalAccess &access, const Layou
   // One predicate per vector.
   if (run.axis >= 0 && access.mask && !equalAlong(access.mask, run.axis))
     run.elems = 1;
-  return VectorPlan(layout, run.axis, run.elems);
+  return VectorPlan(layout, run.axis, run.elems, run.whole);
 }
 
 bool equalAlong(Value tile, int64_t axis) {

@@ -18,21 +18,33 @@ struct GlobalAccess {
   mlir::ValueRange lo, hi;
   mlir::Value mask; ///< null: none
   mlir::Type tile;
+  int64_t alignedBytes = 0; ///< alignment of the first element, where AlignRows proved it
   GlobalAccess(mlir::Value tensor, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> axes,
                mlir::ValueRange lo, mlir::ValueRange hi, mlir::Value mask, mlir::Type tile)
       : tensor(tensor), offsets(offsets), axes(axes), lo(lo), hi(hi), mask(mask), tile(tile) {}
   explicit GlobalAccess(GlobalLoadOp op)
-      : GlobalAccess(op.getX(), op.getOffsets(), op.getAxes(), op.getLo(), op.getHi(), {}, op.getType()) {}
+      : GlobalAccess(op.getX(), op.getOffsets(), op.getAxes(), op.getLo(), op.getHi(), {}, op.getType()) {
+    takeAlignment(op);
+  }
   explicit GlobalAccess(GlobalStoreOp op)
       : GlobalAccess(op.getX(), op.getOffsets(), op.getAxes(), op.getLo(), op.getHi(), op.getMask(),
-                     op.getValue().getType()) {}
+                     op.getValue().getType()) {
+    takeAlignment(op);
+  }
+
+private:
+  void takeAlignment(mlir::Operation *op) {
+    if (auto bytes = op->getAttrOfType<mlir::IntegerAttr>(alignedAttr))
+      alignedBytes = bytes.getInt();
+  }
 };
 
 /// Aligned runs of `elems` coordinates along `axis` are neighbours in memory at an aligned address, at most
-/// widestAccess bytes, and in or out of the bounds as one.
+/// widestAccess bytes.
 struct MemoryRun {
   int axis = -1; ///< the axis of stride 1; -1: none is known
   int64_t elems = 1;
+  int64_t whole = 1; ///< so many of them are in or out of the bounds as one; less than elems: vectors may be cut
 };
 MemoryRun memoryRun(tileir::IndexFacts &facts, const GlobalAccess &access);
 
@@ -40,9 +52,13 @@ MemoryRun memoryRun(tileir::IndexFacts &facts, const GlobalAccess &access);
 class VectorPlan {
 public:
   /// Up to `elems` neighbours along `axis`, as far as the layout has them in a thread. `axis` -1: none.
-  VectorPlan(const Layout &layout, int axis, int64_t elems);
+  /// Less than all of a vector may exist unless `whole` elements do as one.
+  VectorPlan(const Layout &layout, int axis, int64_t elems, int64_t whole = std::numeric_limits<int64_t>::max());
   /// Elements of a vector, a power of two.
   int width() const { return 1 << bits.size(); }
+  /// Bounds along `axis()` may cut vectors: those that exist in part are moved element by element.
+  bool cut() const { return mayBeCut; }
+  int axis() const { return runAxis; }
   bool startsVector(int reg) const { return (unsigned(reg) & mask) == 0; }
   /// The registers of the vector that starts at `first`, in the order of memory.
   llvm::SmallVector<int> vector(int first) const;
@@ -50,6 +66,8 @@ public:
 private:
   llvm::SmallVector<int> bits; ///< lowest element number first
   unsigned mask = 0;
+  int runAxis = -1;
+  bool mayBeCut = false;
 };
 VectorPlan planGlobal(tileir::IndexFacts &facts, const GlobalAccess &access, const Layout &layout);
 VectorPlan planShared(BufferType buffer, const Layout &layout);

@@ -388,6 +388,8 @@ LogicalResult Decoder::memory(Operation *op, Body &body) {
                    .Case<tgpu::GlobalLoadOp>([](auto) { return stepGlobalLoad; })
                    .Case<tgpu::GlobalStoreOp>([](auto) { return stepGlobalStore; })
                    .Case<tgpu::GlobalGatherOp>([](auto) { return stepGlobalGather; })
+                   .Case<tgpu::FillOutsideOp>([](auto) { return stepFillOutside; })
+                   .Case<tgpu::MisalignOp>([](auto) { return stepMisalign; })
                    .Default(StepFn(nullptr));
   auto step = plainStep(op, run);
   if (!step)
@@ -404,6 +406,13 @@ LogicalResult Decoder::memory(Operation *op, Body &body) {
     step->ints.assign(load.getAxes().begin(), load.getAxes().end());
     if (!elementBytes(load.getPad(), dtypeOf(load.getResult()), step->bytes))
       return op->emitOpError() << "has a pad that is no number";
+  }
+  if (auto misalign = dyn_cast<tgpu::MisalignOp>(op))
+    step->ints = {int64_t(misalign.getBytes()), int64_t(byteSize(*dtypeOfType(misalign.getX().getType().getElementType())))};
+  if (auto fill = dyn_cast<tgpu::FillOutsideOp>(op)) {
+    step->ints.assign(fill.getAxes().begin(), fill.getAxes().end());
+    if (!elementBytes(fill.getFill(), dtypeOf(fill.getResult()), step->bytes))
+      return op->emitOpError() << "has a fill that is no number";
   }
   if (auto store = dyn_cast<tgpu::GlobalStoreOp>(op)) {
     step->ints.assign(store.getAxes().begin(), store.getAxes().end());
@@ -591,7 +600,7 @@ LogicalResult Decoder::operation(Operation &op, Body &body) {
       .Case<IotaOp, SplatOp, BroadcastOp, ReshapeOp, PermuteOp, KeepOp, FillOp, tgpu::ConvertLayoutOp>(
           [&](auto o) { return shape(o, body); })
       .Case<DimOp, SliceOp, LoadOp, StoreOp, GatherOp, tgpu::GlobalLoadOp, tgpu::GlobalStoreOp,
-            tgpu::GlobalGatherOp>([&](auto o) { return memory(o, body); })
+            tgpu::GlobalGatherOp, tgpu::FillOutsideOp, tgpu::MisalignOp>([&](auto o) { return memory(o, body); })
       .Case<GridOp>([&](GridOp o) { return grid(o, body); })
       .Case<scf::ForOp>([&](scf::ForOp o) { return forLoop(o, body); })
       .Case<scf::IfOp>([&](scf::IfOp o) { return ifElse(o, body); })

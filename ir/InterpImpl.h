@@ -158,6 +158,8 @@ void stepGather(const Step &s, Frame &f);
 void stepGlobalLoad(const Step &s, Frame &f);
 void stepGlobalStore(const Step &s, Frame &f);
 void stepGlobalGather(const Step &s, Frame &f);
+void stepMisalign(const Step &s, Frame &f);
+void stepFillOutside(const Step &s, Frame &f);
 void stepFor(const Step &s, Frame &f);
 void stepIf(const Step &s, Frame &f);
 void stepWhile(const Step &s, Frame &f);

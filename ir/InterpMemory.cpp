@@ -146,6 +146,16 @@ void stepDim(const Step &s, Frame &f) {
   f.setComplete(s.out[0]);
 }
 
+/// in: view, offsets; ints: bytes, bytes of an element.
+void stepMisalign(const Step &s, Frame &f) {
+  const View &view = f.value(s.in[0]).view;
+  std::int64_t at = std::int64_t(reinterpret_cast<std::uintptr_t>(view.data));
+  for (std::size_t d = 0; d + 1 < s.in.size(); ++d)
+    at += f.index(s.in[d + 1]) * view.strides[d] * s.ints[1];
+  *f.lanes<std::int64_t>(s.out[0]) = (at & (s.ints[0] - 1)) / s.ints[1];
+  f.setComplete(s.out[0]);
+}
+
 /// in: view, lo, hi; ints: axis.
 void stepSlice(const Step &s, Frame &f) {
   View view = f.value(s.in[0]).view;
@@ -283,6 +293,24 @@ void stepGlobalLoad(const Step &s, Frame &f) {
   }
   moveBox(view, tile, offsets, both, f.data(r), false);
   normaliseTruth(tile, f.data(r));
+  f.setComplete(r);
+}
+
+/// in: tile, lo, hi; ints: axes; bytes: fill.
+void stepFillOutside(const Step &s, Frame &f) {
+  int r = s.out[0];
+  const Slot &tile = f.slot(r);
+  Box box = boundedBox(s, f, tile, 1);
+  std::int64_t size = sizeOf(tile), first = 0;
+  fillLanes(f.data(r), s.bytes.data(), size, tile.lanes);
+  if (!box.empty(tile.rank)) {
+    Coords own = rowMajor(tile, size), n{};
+    for (int d = 0; d < tile.rank; ++d) {
+      n[d] = box.hi[d] - box.lo[d];
+      first += box.lo[d] * own[d];
+    }
+    copyBox(size, tile.rank, n.data(), f.data(s.in[0]) + first, own.data(), f.data(r) + first, own.data());
+  }
   f.setComplete(r);
 }
 

@@ -49,6 +49,21 @@ std::string describe(BufferType buffer) {
   return describe(buffer.getElementType()) + " " + shapeText(buffer.getShape());
 }
 
+/// Axes of a tensor or tile of rank `rank`, with one lower and one upper bound each.
+LogicalResult verifyBounds(Operation *op, llvm::StringRef rule, llvm::StringRef what, int64_t rank,
+                           llvm::ArrayRef<int64_t> axes, size_t numLo, size_t numHi) {
+  for (auto [i, axis] : llvm::enumerate(axes))
+    if (axis < 0 || axis >= rank || (i && axis <= axes[i - 1]))
+      return broken(op, rule, "axes " + shapeText(axes) + " of a " + what + " of rank " + llvm::Twine(rank),
+                    "name axes of the " + what + " in ascending order, each once");
+  if (numLo != axes.size() || numHi != axes.size())
+    return broken(op, rule,
+                  llvm::Twine(axes.size()) + " axes with " + llvm::Twine(numLo) + " lower and " +
+                      llvm::Twine(numHi) + " upper bounds",
+                  "give one lower and one upper bound per axis");
+  return success();
+}
+
 /// C1 to C3 of both bounded accesses: one offset per axis, the tile fits, the bounds are well formed.
 LogicalResult verifyAccess(Operation *op, llvm::StringRef name, TensorType x, size_t numOffsets, Type tile,
                            llvm::ArrayRef<int64_t> axes, size_t numLo, size_t numHi) {
@@ -58,16 +73,7 @@ LogicalResult verifyAccess(Operation *op, llvm::StringRef name, TensorType x, si
     return broken(op, c1, llvm::Twine(numOffsets) + " offsets for a tensor of rank " + llvm::Twine(rank));
   if (int64_t(shapeOf(tile).size()) != rank || elementOf(tile) != x.getElementType())
     return broken(op, c2, "the tile is " + describe(tile) + ", the tensor is " + describe(x));
-  for (auto [i, axis] : llvm::enumerate(axes))
-    if (axis < 0 || axis >= rank || (i && axis <= axes[i - 1]))
-      return broken(op, c3, "axes " + shapeText(axes) + " of a tensor of rank " + llvm::Twine(rank),
-                    "name axes of the tensor in ascending order, each once");
-  if (numLo != axes.size() || numHi != axes.size())
-    return broken(op, c3,
-                  llvm::Twine(axes.size()) + " axes with " + llvm::Twine(numLo) + " lower and " +
-                      llvm::Twine(numHi) + " upper bounds",
-                  "give one lower and one upper bound per axis");
-  return success();
+  return verifyBounds(op, c3, "tensor", rank, axes, numLo, numHi);
 }
 
 /// The shapes of a product, [M, K] times [K, N] into [M, N].
@@ -108,6 +114,30 @@ LogicalResult GlobalStoreOp::verify() {
     return broken(*this, "global_store_c4",
                   "the mask is " + describe(getMask().getType()) + ", the tile is " + describe(value),
                   "give a mask of bool with the tile's shape and layout");
+  return success();
+}
+
+LogicalResult FillOutsideOp::verify() {
+  Type type = getX().getType();
+  if (failed(verifyBounds(*this, "fill_outside_c1", "tile", int64_t(shapeOf(type).size()), getAxes(), getLo().size(),
+                          getHi().size())))
+    return failure();
+  if (getFill().getType() != elementOf(type))
+    return broken(*this, "fill_outside_c2",
+                  "fill is " + describe(getFill().getType()) + ", the tile is " + describe(type));
+  return success();
+}
+
+LogicalResult MisalignOp::verify() {
+  if (int64_t(getOffsets().size()) != getX().getType().getRank())
+    return broken(*this, "misalign_c1",
+                  llvm::Twine(getOffsets().size()) + " offsets for a tensor of rank " +
+                      llvm::Twine(getX().getType().getRank()));
+  int64_t element = int64_t(byteSize(*dtypeOfType(getX().getType().getElementType())));
+  if (getBytes() < uint64_t(element) || !llvm::isPowerOf2_64(getBytes()))
+    return broken(*this, "misalign_c2",
+                  llvm::Twine(getBytes()) + " bytes, an element has " + llvm::Twine(element),
+                  "give a power of two of at least one element");
   return success();
 }
 

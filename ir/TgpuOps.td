@@ -64,6 +64,38 @@ def Tgpu_GlobalGatherOp : TgpuOp<"global_gather", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_MisalignOp : TgpuOp<"misalign", [Pure]> {
+  let summary = "How far an element lies behind an aligned address";
+  let description = [{
+    (address of x[offsets] modulo `bytes`) / bytes of an element. A tile that starts so many elements before `offsets` on the
+    axis of stride 1 starts at a multiple of `bytes`.
+    - C1 (misalign_c1): one offset per axis. C2 (misalign_c2): bytes is a power of two, at least one element.
+
+    Example: `%s = tgpu.misalign %X[%r, %z] to 16 : !tile.tensor<2, bf16>`
+  }];
+  let arguments = (ins Tile_TensorType:$x, Variadic<Index>:$offsets, I64Attr:$bytes);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$x `[` $offsets `]` `to` $bytes attr-dict `:` qualified(type($x))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_FillOutsideOp : TgpuOp<"fill_outside", [AttrSizedOperandSegments, Pure, OneType<["x", "result"]>]> {
+  let summary = "A constant in the elements outside a box";
+  let description = [{
+    result[c] = x[c] where lo_i <= c_axis_i < hi_i for every listed axis i, else `fill`. Threads that hold no element outside
+    do nothing.
+    - C1 (fill_outside_c1): axes are distinct, ascending, in [0, R), one lo and one hi each. C2 (fill_outside_c2): fill has
+      the element type.
+
+    Example: `%y = tgpu.fill_outside %x axes [1] lo[%z] hi[%h] fill 0.0 : f32 : tensor<4x256xf32>`
+  }];
+  let arguments = (ins Tile_Shaped:$x, DenseI64ArrayAttr:$axes, Variadic<Index>:$lo, Variadic<Index>:$hi,
+                       TypedAttrInterface:$fill);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = "$x `axes` $axes `lo` `[` $lo `]` `hi` `[` $hi `]` `fill` $fill attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_ConvertLayoutOp : TgpuOp<"convert_layout", [Pure]> {
   let summary = "The same tile under another thread layout";
   let description = [{

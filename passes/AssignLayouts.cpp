@@ -166,7 +166,7 @@ private:
   const Layout &layoutOf(Value v) { return *classOf(v).layout; }
 
   static bool isElementwise(Operation *op) {
-    return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, tgpu::GlobalGatherOp>(op);
+    return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, tgpu::GlobalGatherOp, tgpu::FillOutsideOp>(op);
   }
   static bool isLink(Operation *op) {
     return isa<ReduceOp, BroadcastOp, PermuteOp>(op) ||
@@ -257,8 +257,7 @@ void Assigner::collect() {
       c.type = cast<RankedTensorType>(values[i].getType());
   }
   auto access = [&](Value tile, auto a) {
-    AccessFact fact =
-        accessFact(facts, a.getX(), a.getOffsets(), a.getAxes(), a.getLo(), a.getHi(), tile.getType());
+    AccessFact fact = accessFact(facts, tgpu::GlobalAccess(a));
     Class &c = classOf(tile);
     c.accesses.push_back(fact);
     c.accessBytes.push_back(int64_t(byteSize(*dtypeOfType(elementOf(tile.getType())))));

@@ -10,6 +10,14 @@ class SectilePass<string flag, string cls> : Pass<flag, "::mlir::func::FuncOp"> 
                            "::mlir::scf::SCFDialect", "::mlir::func::FuncDialect"];
 }
 
+def AlignRowsPass : SectilePass<"sectile-align-rows", "AlignRows"> {
+  let summary = "Begin tiles over rows at aligned addresses";
+  let description = [{
+    Before: tile.load, tile.store with implicit tails. After: the same; tiles of whole rows that start at odd places in
+    memory begin `tgpu.misalign` elements before the row, so that their accesses can be whole vectors.
+  }];
+}
+
 def ResolveTailsPass : SectilePass<"sectile-resolve-tails", "ResolveTails"> {
   let summary = "Make missing lanes explicit";
   let description = [{

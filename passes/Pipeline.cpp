@@ -32,6 +32,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   split.parts = options.schedule.cluster > 1 ? 1 : options.schedule.split; // one or the other
 
   clean(true); // fewer values to reason about
+  pm.addPass(createAlignRowsPass()); // what it moves before the row does not exist, by the rules of tails
   pm.addPass(
       createResolveTailsPass()); // while tiles are still values: existence is a property of the program
   clean(true);                   // bounds of several accesses are often one value

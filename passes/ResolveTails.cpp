@@ -101,6 +101,7 @@ private:
     }
     auto narrowed = tgpu::GlobalLoadOp::create(b, load.getLoc(), load.getType(), load.getX(),
                                                load.getOffsets(), axes, los, his, load.getPad());
+    keepAlignment(load, narrowed);
     exists[narrowed] = of(load);
     load.getResult().replaceAllUsesWith(narrowed);
     exists.erase(load);
@@ -119,7 +120,23 @@ private:
     e.lo[axis] = lo;
     e.hi[axis] = hi;
     e.mask = mask;
-    use.set(selectExisting(existTile(v.getType(), e), v, zeroOf(elementOf(v.getType()))));
+    fillUse(use, e, zeroOf(elementOf(v.getType())));
+  }
+
+  /// Fills missing lanes for a use. What comes later takes the filled tile as well (its missing lanes are
+  /// anyone's), so that the two need not lie in registers side by side; but not a reduction, which may find
+  /// that the load itself has what it needs.
+  void fillUse(OpOperand &use, const Exist &e, TypedAttr fill) {
+    Value v = use.get(), filled = fillMissing(v, e, fill);
+    use.set(filled);
+    if (filled == v || e.mask) // the selection by a mask is shared as it is
+      return;
+    Operation *at = filled.getDefiningOp();
+    set(filled, of(v));
+    v.replaceUsesWithIf(filled, [&](OpOperand &other) {
+      Operation *user = at->getBlock()->findAncestorOpInBlock(*other.getOwner());
+      return user && at->isBeforeInBlock(user) && !isa<ReduceOp>(other.getOwner());
+    });
   }
 
   // --- ops
@@ -183,16 +200,10 @@ private:
     }
     return e;
   }
-  /// Intervals as the operands of a global access.
-  void bounds(const Exist &e, ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &axes,
-              SmallVectorImpl<Value> &lo, SmallVectorImpl<Value> &hi) {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (!e.lo[d] && !e.hi[d])
-        continue;
-      axes.push_back(d);
-      lo.push_back(e.lo[d] ? e.lo[d] : indexConstant(b, loc, 0));
-      hi.push_back(e.hi[d] ? e.hi[d] : indexConstant(b, loc, shape[d]));
-    }
+  /// What AlignRows found.
+  static void keepAlignment(Operation *from, Operation *to) {
+    if (Attribute bytes = from->getAttr(tgpu::alignedAttr))
+      to->setAttr(tgpu::alignedAttr, bytes);
   }
 
   LogicalResult resolve(LoadOp op) {
@@ -203,6 +214,7 @@ private:
     bounds(e, shape, axes, lo, hi);
     auto load = tgpu::GlobalLoadOp::create(b, loc, op.getType(), op.getX(), op.getOffsets(), axes, lo, hi,
                                            zeroOf(elementOf(op.getType())));
+    keepAlignment(op, load);
     set(load, e);
     op.getResult().replaceAllUsesWith(load);
     op.erase();
@@ -216,7 +228,7 @@ private:
     SmallVector<int64_t> axes;
     SmallVector<Value> lo, hi;
     bounds(e, shape, axes, lo, hi);
-    tgpu::GlobalStoreOp::create(b, loc, value, op.getX(), op.getOffsets(), axes, lo, hi, e.mask);
+    keepAlignment(op, tgpu::GlobalStoreOp::create(b, loc, value, op.getX(), op.getOffsets(), axes, lo, hi, e.mask));
     op.erase();
     return success();
   }
@@ -285,6 +297,8 @@ private:
       load.setPadAttr(cast<TypedAttr>(value));
       op.getResult().replaceAllUsesWith(x);
       exists.erase(x); // every lane exists now
+    } else if (matchPattern(op.getValue(), m_Constant(&value))) {
+      op.getResult().replaceAllUsesWith(fillMissing(x, e, cast<TypedAttr>(value)));
     } else if (Value exist = existTile(x.getType(), e)) {
       Value filled = select(b, loc, exist, x, SplatOp::create(b, loc, x.getType(), op.getValue()));
       op.getResult().replaceAllUsesWith(filled);
@@ -502,7 +516,7 @@ LogicalResult Resolver::resolve(ReduceOp op) {
     } else if (isZero(identity)) {
       zeroOutside(op.getXMutable(), int(axis), along.lo[axis], along.hi[axis], along.mask);
     } else {
-      op.getXMutable().assign(selectExisting(existTile(type, along), op.getX(), identity));
+      fillUse(op.getXMutable(), along, identity);
     }
   }
   set(reduced, result);

@@ -227,10 +227,9 @@ bool crossesBlocks(const Layout &src, const Layout &dst, int blocks) {
 // --- memory accesses
 // --------------------------------------------------------------------------------------------
 
-AccessFact accessFact(IndexFacts &facts, Value tensor, ValueRange offsets, ArrayRef<int64_t> axes,
-                      ValueRange lo, ValueRange hi, Type tile) {
-  ArrayRef<int64_t> shape = shapeOf(tile);
-  tgpu::MemoryRun run = tgpu::memoryRun(facts, {tensor, offsets, axes, lo, hi, Value(), tile});
+AccessFact accessFact(IndexFacts &facts, const tgpu::GlobalAccess &access) {
+  ArrayRef<int64_t> shape = shapeOf(access.tile);
+  tgpu::MemoryRun run = tgpu::memoryRun(facts, access);
   AccessFact fact;
   if (run.axis >= 0 && shape[run.axis] > 1) {
     fact.axis = run.axis;

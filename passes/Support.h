@@ -77,12 +77,9 @@ bool crossesBlocks(const Layout &src, const Layout &dst, int blocks);
 struct AccessFact {
   int axis = 0; ///< neighbours along this axis are neighbours in memory (if elems > 1), or the best guess
   int64_t elems =
-      1; ///< aligned runs of so many coordinates are aligned in memory and in or out of bounds as one
+      1; ///< aligned runs of so many coordinates are aligned in memory
 };
-/// `lo`, `hi`: the bounds on the listed axes.
-AccessFact accessFact(IndexFacts &facts, mlir::Value tensor, mlir::ValueRange offsets,
-                      llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi,
-                      mlir::Type tile);
+AccessFact accessFact(IndexFacts &facts, const tgpu::GlobalAccess &access);
 
 // --- products
 // ---------------------------------------------------------------------------------------------------

@@ -67,6 +67,26 @@ Value ExistBuilder::selectExisting(Value exist, Value x, TypedAttr otherwise) {
   return select(b, loc, exist, x, constant(b, loc, x.getType(), otherwise));
 }
 
+Value ExistBuilder::fillMissing(Value x, const Exist &e, TypedAttr fill) {
+  if (e.mask)
+    x = selectExisting(e.mask, x, fill);
+  SmallVector<int64_t> axes;
+  SmallVector<Value> lo, hi;
+  bounds(e, shapeOf(x.getType()), axes, lo, hi);
+  return axes.empty() ? x : tgpu::FillOutsideOp::create(b, loc, x.getType(), x, axes, lo, hi, fill).getResult();
+}
+
+void ExistBuilder::bounds(const Exist &e, ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &axes,
+                          SmallVectorImpl<Value> &lo, SmallVectorImpl<Value> &hi) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!e.lo[d] && !e.hi[d])
+      continue;
+    axes.push_back(d);
+    lo.push_back(e.lo[d] ? e.lo[d] : indexConstant(b, loc, 0));
+    hi.push_back(e.hi[d] ? e.hi[d] : indexConstant(b, loc, shape[d]));
+  }
+}
+
 static TypedAttr extremeOf(Type element, bool smallest) {
   if (auto f = dyn_cast<FloatType>(element)) {
     const llvm::fltSemantics &s = f.getFloatSemantics();

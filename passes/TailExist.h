@@ -35,6 +35,12 @@ struct ExistBuilder {
   /// x where `exist` (null: everywhere), else a constant.
   mlir::Value selectExisting(mlir::Value exist, mlir::Value x, mlir::TypedAttr otherwise);
 
+  /// x where `e` exists, else a constant.
+  mlir::Value fillMissing(mlir::Value x, const Exist &e, mlir::TypedAttr fill);
+  /// Intervals as the operands of a bounded op.
+  void bounds(const Exist &e, llvm::ArrayRef<int64_t> shape, llvm::SmallVectorImpl<int64_t> &axes,
+              llvm::SmallVectorImpl<mlir::Value> &lo, llvm::SmallVectorImpl<mlir::Value> &hi);
+
   mlir::IRRewriter b;
   mlir::Location loc;
 };

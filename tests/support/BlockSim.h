@@ -422,6 +422,18 @@ private:
           views[o.getResult()] = w;
         })
         .Case([&](tgpu::GlobalLoadOp o) { globalLoad(o); })
+        .Case([&](tgpu::FillOutsideOp o) { fillOutside(o); })
+        .Case([&](tgpu::MisalignOp o) {
+          View &w = view(o.getX());
+          Cells c = make(o.getType());
+          std::int64_t size = std::int64_t(byteSize(*tileir::dtypeOfType(o.getX().getType().getElementType())));
+          auto at = std::int64_t(reinterpret_cast<std::uintptr_t>(w.data));
+          for (auto [d, offset] : llvm::enumerate(o.getOffsets()))
+            at += indexOf(offset) * w.strides[d] * size;
+          at = (at & (std::int64_t(o.getBytes()) - 1)) / size;
+          std::memcpy(c.bytes.data(), &at, 8);
+          values[o.getResult()] = c;
+        })
         .Case([&](tgpu::GlobalStoreOp o) { globalStore(o); })
         .Case([&](tgpu::GlobalGatherOp o) { globalGather(o); })
         .Case([&](tgpu::BufferAllocOp o) {
@@ -584,6 +596,20 @@ private:
         touchGlobal(o, p, c.size(), t, true);
         std::memcpy(p, c.at(t, r), c.size());
       }
+  }
+
+  void fillOutside(tgpu::FillOutsideOp o) {
+    Cells c = get(o.getX());
+    mlir::Attribute fill = o.getFill();
+    llvm::APInt bits = llvm::isa<mlir::FloatAttr>(fill)
+                           ? llvm::cast<mlir::FloatAttr>(fill).getValue().bitcastToAPInt()
+                           : llvm::cast<mlir::IntegerAttr>(fill).getValue();
+    std::uint64_t element = bits.getZExtValue();
+    for (int t = 0; t < threads; ++t)
+      for (int r = 0; r < c.regs; ++r)
+        if (!inBounds(o, coordsOf(c, t, r)))
+          std::memcpy(c.at(t, r), &element, c.size());
+    values[o.getResult()] = c;
   }
 
   void globalGather(tgpu::GlobalGatherOp o) {

@@ -97,6 +97,38 @@ func.func @buffer_c2_span() {
 
 // -----
 
+func.func @fill_outside_c1(%x: tensor<8x8xf32>, %i: index) {
+  // expected-error @+1 {{axes [1, 1] of a tile of rank 2 [fill_outside_c1]; name axes of the tile in ascending order, each once}}
+  %t = tgpu.fill_outside %x axes [1, 1] lo[%i, %i] hi[%i, %i] fill 0.0 : f32 : tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @fill_outside_c2(%x: tensor<8xf32>, %i: index) {
+  // expected-error @+1 {{fill is bf16, the tile is f32 [8] [fill_outside_c2]}}
+  %t = tgpu.fill_outside %x axes [0] lo[%i] hi[%i] fill 0.0 : bf16 : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @misalign_c1(%x: !tile.tensor<2, f32>, %i: index) {
+  // expected-error @+1 {{1 offsets for a tensor of rank 2 [misalign_c1]}}
+  %s = tgpu.misalign %x[%i] to 16 : !tile.tensor<2, f32>
+  return
+}
+
+// -----
+
+func.func @misalign_c2(%x: !tile.tensor<1, f32>, %i: index) {
+  // expected-error @+1 {{24 bytes, an element has 4 [misalign_c2]; give a power of two of at least one element}}
+  %s = tgpu.misalign %x[%i] to 24 : !tile.tensor<1, f32>
+  return
+}
+
+// -----
+
 func.func @global_load_c1(%x: !tile.tensor<2, f32>, %i: index) {
   // expected-error @+1 {{1 offsets for a tensor of rank 2 [global_load_c1]}}
   %t = tgpu.global_load %x[%i] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<2, f32> -> tensor<8x8xf32>
