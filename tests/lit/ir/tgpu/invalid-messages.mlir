@@ -86,3 +86,13 @@ func.func @constant_c1() {
 
 // expected-error @+1 {{"core=[32] reps=[2] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]" is not in normal form [layout_c1]; write "core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]"}}
 func.func @layout_c1() attributes {l = #tgpu.layout<"core=[32] reps=[2] reg=[] lane=[(1),(2),(4),(8),(16)] warp=[]">} { return }
+
+// -----
+
+func.func @combine_parts_c1(%x: tensor<64xf32>) attributes {tile.kernel} {
+  %s = tile.constant 64 : index
+  %part, %first, %trips = tgpu.split_range %s to %s by %s min_trips 4 parts 0
+  // expected-error @+1 {{a value is f32 [64], its total is f32 [32] [combine_parts_c1]}}
+  %last, %total = tgpu.combine_parts [#tile<binary_fn add>] %x : tensor<64xf32> -> tensor<32xf32>
+  return
+}
