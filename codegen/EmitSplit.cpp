@@ -21,6 +21,10 @@ namespace {
 
 constexpr std::int64_t partAlign = 16;
 
+/// Registers of parts that are loaded before the first of them is added up: more would hide more latency, and
+/// cost the loop of the kernel its occupancy. And parts.
+constexpr int registersAtOnce = 32, mostAtOnce = 8;
+
 /// Copies of a value share the parts when there are at least so many for each.
 constexpr int leastShare = 4;
 
@@ -248,6 +252,12 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   for (auto [value, regs] : llvm::zip_equal(values, own))
     value.store(ownPart, regs, value.writes());
   emitBarrier(false);
+  auto choose = [&](llvm::Value *condition, const Regs &x, const Regs &y) {
+    Regs r;
+    for (auto [p, q] : llvm::zip_equal(x, y))
+      r.push_back(b.CreateSelect(condition, p, q));
+    return r;
+  };
   // One thread counts for the block: what the others wrote before the barrier comes before its release, and
   // what they read after the next one comes after its acquire.
   llvm::Value *counts = b.CreateICmpEQ(thread, i32(0));
@@ -264,49 +274,39 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   llvm::BasicBlock *counted = b.GetInsertBlock();
   b.CreateCondBr(last, gather, done);
 
-  // Adds up the parts from `from` to `to`, at least one.
+  // Adds up the parts from `from` to `to`, at least one, in turn. Several loads are under way at once; where the
+  // parts run out, the last one is loaded again and left aside.
   auto sumOf = [&](PartsInMemory &value, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
-    // Several parts are under way at once.
-    int unroll = std::max(1, int(std::bit_floor(unsigned(std::max(1, 8 / value.numValues())))));
-    Regs first = value.load(partAt(from));
-    llvm::BasicBlock *entry = b.GetInsertBlock(), *head = newBlock("sum"), *body = newBlock("sum.several"),
-                     *tail = newBlock("sum.rest"), *one = newBlock("sum.one"), *end = newBlock("sum.end");
-    llvm::Value *second = b.CreateAdd(from, i32(1));
-    b.CreateBr(head);
-    auto phis = [&](const Regs &like) {
-      Regs r;
-      for (llvm::Value *v : like)
-        r.push_back(b.CreatePHI(v->getType(), 2));
-      return r;
-    };
-    auto incoming = [&](const Regs &phi, const Regs &arriving, llvm::BasicBlock *block) {
-      for (auto [p, v] : llvm::zip_equal(phi, arriving))
-        llvm::cast<llvm::PHINode>(p)->addIncoming(v, block);
-    };
-    auto step = [&](llvm::BasicBlock *at, llvm::BasicBlock *inside, llvm::BasicBlock *next, llvm::Value *begin,
-                    const Regs &init, llvm::BasicBlock *start, int n) {
-      b.SetInsertPoint(at);
-      llvm::PHINode *i = b.CreatePHI(i32Type, 2);
-      Regs acc = phis(init);
-      i->addIncoming(begin, start);
-      incoming(acc, init, start);
-      b.CreateCondBr(b.CreateICmpULE(b.CreateAdd(i, i32(n)), to), inside, next);
-      b.SetInsertPoint(inside);
-      llvm::SmallVector<Regs> loaded;
-      for (int k = 0; k < n; ++k)
-        loaded.push_back(value.load(partAt(b.CreateAdd(i, i32(k)))));
-      Regs sum = acc;
-      for (const Regs &more : loaded)
-        sum = value.combine(fn, sum, more);
-      i->addIncoming(b.CreateAdd(i, i32(n)), b.GetInsertBlock());
-      incoming(acc, sum, b.GetInsertBlock());
-      dontUnroll(b.CreateBr(at));
-      return std::pair(static_cast<llvm::Value *>(i), acc);
-    };
-    auto [at, sum] = step(head, body, tail, second, first, entry, unroll);
-    auto [unused, all] = step(tail, one, end, at, sum, head, 1);
+    int atOnce = int(std::bit_floor(unsigned(std::clamp(registersAtOnce / value.numValues(), 1, mostAtOnce))));
+    llvm::Value *lastPart = b.CreateSub(to, i32(1));
+    llvm::BasicBlock *entry = b.GetInsertBlock(), *body = newBlock("sum"), *end = newBlock("sum.end");
+    b.CreateBr(body);
+    b.SetInsertPoint(body);
+    llvm::PHINode *at = b.CreatePHI(i32Type, 2);
+    at->addIncoming(from, entry);
+    llvm::SmallVector<Regs> loaded;
+    for (int k = 0; k < atOnce; ++k) {
+      llvm::Value *number = b.CreateAdd(at, i32(k));
+      loaded.push_back(value.load(
+          partAt(k ? b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, lastPart) : number)));
+    }
+    Regs acc;
+    for (llvm::Value *v : loaded[0]) {
+      llvm::PHINode *phi = llvm::PHINode::Create(v->getType(), 2, "", at->getIterator());
+      phi->addIncoming(llvm::Constant::getNullValue(v->getType()), entry);
+      acc.push_back(phi);
+    }
+    Regs sum = choose(b.CreateICmpEQ(at, from), loaded[0], value.combine(fn, acc, loaded[0]));
+    for (int k = 1; k < atOnce; ++k)
+      sum = choose(b.CreateICmpULT(b.CreateAdd(at, i32(k)), to), value.combine(fn, sum, loaded[size_t(k)]), sum);
+    llvm::Value *next = b.CreateAdd(at, i32(atOnce));
+    llvm::BasicBlock *latch = b.GetInsertBlock();
+    at->addIncoming(next, latch);
+    for (auto [phi, v] : llvm::zip_equal(acc, sum))
+      llvm::cast<llvm::PHINode>(phi)->addIncoming(v, latch);
+    dontUnroll(b.CreateCondBr(b.CreateICmpULT(next, to), body, end));
     b.SetInsertPoint(end);
-    return all;
+    return sum;
   };
 
   b.SetInsertPoint(gather);
