@@ -64,7 +64,8 @@ public:
   ~Graph() { destroy(); }
   Graph(const Graph &) = delete;
   Graph &operator=(const Graph &) = delete;
-  void launch() { cuda("cuGraphLaunch", exec, stream); }
+  void launch() { launch(stream); }
+  void launch(void *on) { cuda("cuGraphLaunch", exec, on); }
 
 private:
   void destroy() {
