@@ -2,8 +2,10 @@
 #include <sectile/Config.h>
 
 #include "dsl/Trace.h"
+#include "ir/base/Artifact.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace sectile {
 
@@ -60,10 +62,16 @@ int Config::pick(std::string_view name, std::initializer_list<int> choices, std:
 }
 
 int detail::coverBucket(std::int64_t length) {
-  std::int64_t bucket = 16;
-  while (bucket < length && bucket < (std::int64_t(1) << 30))
-    bucket *= 2;
-  return static_cast<int>(bucket);
+  constexpr std::int64_t least = 16, most = std::int64_t(1) << 30;
+  if (length <= least)
+    return least;
+  if (length >= most)
+    return most;
+  // Steps of an eighth or a quarter of the power of two below; short rows lose little to the whole step.
+  const int bits = std::bit_width(static_cast<std::uint64_t>(length - 1));
+  const int kept = length >= 4096 ? 4 : length >= 512 ? 3 : 0;
+  const std::int64_t step = std::int64_t(1) << (kept ? bits - kept : bits);
+  return static_cast<int>((length + step - 1) / step * step);
 }
 
 int Config::coverParameter(std::string_view name, const detail::TracedTensor &x, int rank, int axis,
@@ -76,8 +84,9 @@ int Config::coverParameter(std::string_view name, const detail::TracedTensor &x,
   if (x.parameter() < 0)
     t.fail(loc, "cover", "\"" + text + "\" covers a tensor that is no parameter of the kernel",
            "cover_tensor", "cover the parameter that it was sliced from");
-  const std::int64_t length = t.hostArgs[x.parameter()].dims[axis];
-  const int bucket = detail::coverBucket(length);
+  const KernelArg &arg = t.hostArgs[x.parameter()];
+  const std::int64_t length = arg.dims[axis];
+  const int bucket = detail::coverBucket(coverLength(arg, axis));
   if (bucket < length)
     t.fail(loc, "cover",
            "axis " + std::to_string(axis) + " has length " + std::to_string(length) +

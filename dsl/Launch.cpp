@@ -111,7 +111,7 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
     const KernelArg &arg = args[static_cast<size_t>(cover.arg)];
     const std::int64_t dim = arg.dims[static_cast<size_t>(cover.axis)];
     const std::optional<int> byHand = overrides ? overrides->get(cover.name) : std::nullopt;
-    const std::int64_t tile = byHand ? *byHand : detail::coverBucket(dim);
+    const std::int64_t tile = byHand ? *byHand : detail::coverBucket(coverLength(arg, cover.axis));
     // A tile set by hand covers what fits into it: longer rows are no launch of this variant.
     key.add(static_cast<std::uint64_t>(tile) << 1 | (dim <= tile));
     if (dim <= tile)

@@ -47,10 +47,11 @@ public:
   /// the same name.
   int pick(std::string_view name, std::initializer_list<int> choices,
            std::source_location loc = std::source_location::current());
-  /// A length that covers an axis of a kernel's parameter: the least power of two that is at least 16 and at
-  /// least that axis. The value is part of the key: tensors of one bucket share a variant. UserError
-  /// [cover_value] for a value set by hand that does not cover the axis, [cover_tensor] for a tensor that is
-  /// no parameter.
+  /// A length that covers an axis of a kernel's parameter: the bucket of the axis' length, from 16 up in powers of
+  /// two, from 512 up in quarters and from 4096 up in eighths of the power of two below (8192, 9216, 10240 ..). Where
+  /// the rows of the tensor start at different places of 16-byte blocks, it also covers what they are apart. The
+  /// value is part of the key: tensors of one bucket share a variant. UserError [cover_value] for a value set by hand
+  /// that does not cover the axis, [cover_tensor] for a tensor that is no parameter.
   template <class T, int R>
   int cover(std::string_view name, const Tensor<T, R> &x, int axis,
             std::source_location loc = std::source_location::current()) {
@@ -75,7 +76,7 @@ private:
 };
 
 namespace detail {
-/// The bucket of Config::cover for this length.
+/// The bucket of Config::cover for this length; at most 2^30, which longer axes exceed.
 SECTILE_API int coverBucket(std::int64_t length);
 } // namespace detail
 

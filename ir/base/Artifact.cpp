@@ -73,6 +73,10 @@ bool hasSkewedRows(const KernelArg &arg, int axis) {
   return false;
 }
 
+std::int64_t coverLength(const KernelArg &arg, int axis) {
+  return arg.dims[size_t(axis)] + (hasSkewedRows(arg, axis) ? vectorElements(arg.dtype) - 1 : 0);
+}
+
 void boundDims(std::span<ArgSpec> specs, std::span<const KernelArg> args, std::span<const CoveredAxis> covers) {
   if (covers.empty())
     return;

@@ -33,6 +33,8 @@ std::uint64_t packed(const ArgSpec &spec);
 int vectorElements(DType dtype);
 /// Rows along `axis` (of stride 1) start at multiples of 16 bytes and at other places.
 bool hasSkewedRows(const KernelArg &arg, int axis);
+/// The length of an axis, and what skewed rows need more to be covered from the 16 bytes they start in.
+std::int64_t coverLength(const KernelArg &arg, int axis);
 
 /// An axis of an argument that one tile of `tile` elements covers in every launch of the variant.
 struct CoveredAxis {

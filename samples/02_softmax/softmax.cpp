@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // 02 softmax: y = exp(x - max x) / sum over each row. The idea: lanes past the end of a row do not exist, so
-// reductions need no masks; the tile length is a power of two that covers the row.
+// reductions need no masks; the tile length is the next step that covers the row.
 #include "samples/common/Sample.h"
 
 // 1. Kernels: `softmax` and, for rows that no tile covers, `softmax_loop`

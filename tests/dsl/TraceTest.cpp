@@ -141,16 +141,44 @@ TEST_CASE("A value set by hand replaces the default") {
   CHECK_FALSE(traced(matmul, A, B, C).config == t.config);
 }
 
-TEST_CASE("cover takes buckets of powers of two from 16 up") {
-  for (auto [length, bucket] : {std::pair(0, 16), {1, 16}, {16, 16}, {17, 32}, {1000, 1024}, {1024, 1024}}) {
+TEST_CASE("cover takes buckets: powers of two, quarters from 512 up, eighths from 4096 up") {
+  for (auto [length, bucket] : {std::pair(0, 16), {1, 16}, {16, 16}, {17, 32}, {257, 512}, {512, 512}, {513, 640},
+                                {641, 768}, {1000, 1024}, {1024, 1024}, {1025, 1280}, {3584, 3584}, {3585, 4096},
+                                {4096, 4096}, {4097, 4608}, {8192, 8192}, {12352, 13312}, {50264, 53248}, {128256, 131072}}) {
     CHECK(detail::coverBucket(length) == bucket);
-    std::vector<bf16> x(2 * length + 1);
-    Tensor<bf16, 2> X(x.data(), {2, length});
+    // The strides do not matter where there is one row.
+    std::vector<bf16> x(length + 1);
+    Tensor<bf16, 2> X(x.data(), {1, length});
     Traced t = traced(softmax, X, X);
     CHECK(t.config.get("BC") == bucket);
     CHECK(t.config.values().at("BC").coverArg == 0);
     CHECK(t.config.values().at("BC").coverAxis == 1);
   }
+  const std::int64_t most = std::int64_t(1) << 30;
+  CHECK(detail::coverBucket(most - 1) == most);
+  CHECK(detail::coverBucket(most + 1) == most);
+  CHECK(detail::coverBucket(std::int64_t(1) << 40) == most);
+  // Every bucket holds its lengths and is the bucket of itself; none wastes more than a ninth from 4096 up.
+  for (std::int64_t length = 1; length < 100000; length += 7) {
+    const std::int64_t bucket = detail::coverBucket(length);
+    REQUIRE(bucket >= length);
+    REQUIRE(detail::coverBucket(bucket) == bucket);
+    REQUIRE((length <= 4096 || (bucket - length) * 9 < bucket + 9));
+  }
+}
+
+TEST_CASE("cover leaves room where rows start at different places of a vector") {
+  std::vector<bf16> x(3 * 2000);
+  auto bucket = [&](std::int64_t length, std::int64_t stride) {
+    Tensor<bf16, 2> X(x.data(), {3, length}, {stride, 1});
+    return *traced(softmax, X, X).config.get("BC");
+  };
+  CHECK(bucket(1024, 1024) == 1024);
+  CHECK(bucket(1024, 1025) == 1280); // up to 7 elements more
+  CHECK(bucket(1017, 1017) == 1024);
+  CHECK(bucket(1018, 1018) == 1280);
+  CHECK(bucket(1018, 1024) == 1024);
+  CHECK(bucket(16, 17) == 32);
 }
 
 TEST_CASE("A variant's parameters are appended to the kernel's") {
