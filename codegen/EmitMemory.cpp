@@ -3,6 +3,7 @@
 ///
 /// Address of register r = base of the thread + the register's own part. The base is summed once per op; the
 /// register's part is a constant along the axis of stride 1 and constant * stride along the others.
+/// Where the tensor is known to be small the sums are in 32 bits, and one addition of 64 bits makes the pointer.
 /// A bounded access is one predicated instruction, so that many are in flight at once.
 #include "codegen/EmitContext.h"
 
@@ -145,16 +146,17 @@ public:
       : plan(tgpu::planGlobal(e.indexFacts, access, layout)), e(e), b(e.b), g(e.geometry(layout)),
         view(e.view(access.tensor)), element(e.dtype(access.tensor.getType())), rank(layout.rank()),
         unitAxis(tgpu::memoryRun(e.indexFacts, access).axis) {
-    base = view.pointer;
+    isSmall = tileir::hasSmallOffsets(access.tensor);
+    base = isSmall ? e.i32(0) : view.pointer;
     for (int d = 0; d < rank; ++d) {
-      llvm::Value *c = e.scalar(access.offsets[size_t(d)]);
+      llvm::Value *c = b.CreateTrunc(e.scalar(access.offsets[size_t(d)]), offsetType());
       if (g.disjoint[size_t(d)])
-        c = b.CreateAdd(c, b.CreateZExt(g.thread[size_t(d)], b.getInt64Ty()));
-      base = b.CreateGEP(b.getInt8Ty(), base, scaled(c, d));
+        c = b.CreateAdd(c, b.CreateZExt(g.thread[size_t(d)], offsetType()));
+      base = plus(base, scaled(c, d));
     }
     for (auto [k, axis] : llvm::enumerate(access.axes))
-      bounds.push_back({int(axis), clampToTile(e.scalar(access.lo[k]), int(axis)),
-                        clampToTile(e.scalar(access.hi[k]), int(axis))});
+      bounds.push_back(
+          {int(axis), clampToTile(access.lo[k], int(axis)), clampToTile(access.hi[k], int(axis))});
   }
   const tgpu::VectorPlan plan;
 
@@ -168,7 +170,12 @@ public:
       row = base;
       for (int d = 0; d < rank; ++d)
         if (!(d == unitAxis && g.disjoint[size_t(d)]))
-          row = b.CreateGEP(b.getInt8Ty(), row, term(reg, d));
+          row = plus(row, term(reg, d));
+      // An element's offset is below 2^31 bytes, and the row's start is less than a tile before that: it may be
+      // negative, but fits.
+      if (isSmall)
+        row = b.CreateGEP(b.getIntNTy(unsigned(8 * byteSize(element))), view.pointer,
+                          b.CreateSExt(row, b.getInt64Ty()));
     }
     if (unitAxis < 0 || !g.disjoint[size_t(unitAxis)])
       return row;
@@ -247,26 +254,37 @@ private:
     llvm::Value *lo, *hi; ///< i32
   };
 
-  /// c * stride of axis d, in bytes.
-  llvm::Value *scaled(llvm::Value *c, int d) {
-    return b.CreateMul(b.CreateMul(c, view.strides[size_t(d)]), e.i64(std::int64_t(byteSize(element))));
+  /// Offsets of small tensors are elements in 32 bits, right modulo 2^32 and so right for every element there
+  /// is; those of others are bytes in 64 bits.
+  llvm::Type *offsetType() { return isSmall ? b.getInt32Ty() : b.getInt64Ty(); }
+  llvm::Value *plus(llvm::Value *to, llvm::Value *offset) {
+    return isSmall ? b.CreateAdd(to, offset) : b.CreateGEP(b.getInt8Ty(), to, offset);
   }
-  /// The byte offset that register `reg` adds along d.
+  /// c * stride of axis d.
+  llvm::Value *scaled(llvm::Value *c, int d) {
+    llvm::Value *elements = b.CreateMul(c, b.CreateTrunc(view.strides[size_t(d)], offsetType()));
+    return isSmall ? elements : b.CreateMul(elements, e.i64(std::int64_t(byteSize(element))));
+  }
+  /// The offset that register `reg` adds along d.
   llvm::Value *term(int reg, int d) {
     llvm::Value *&known = terms[{d, g.regs[size_t(reg)][d]}];
     if (!known)
-      known = scaled(g.disjoint[size_t(d)] ? e.i64(g.regs[size_t(reg)][d])
-                                           : b.CreateZExt(e.coordinate(g, reg, d), b.getInt64Ty()),
+      known = scaled(g.disjoint[size_t(d)]
+                         ? llvm::ConstantInt::get(offsetType(), std::uint64_t(g.regs[size_t(reg)][d]))
+                         : b.CreateZExt(e.coordinate(g, reg, d), offsetType()),
                      d);
     return known;
   }
   /// Coordinates lie in [0, length), so bounds may be cut to [0, length] and compared in 32 bits.
-  llvm::Value *clampToTile(llvm::Value *v, int axis) {
+  llvm::Value *clampToTile(mlir::Value bound, int axis) {
+    llvm::Value *v = e.scalar(bound);
     std::int32_t length = g.layout.dim(axis);
     if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(v))
       return e.i32(std::clamp<std::int64_t>(known->getSExtValue(), 0, length));
-    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, e.i64(0));
-    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, e.i64(length));
+    llvm::Type *type = e.indexFacts.of(bound).bits < 32 ? b.getInt32Ty() : b.getInt64Ty();
+    v = b.CreateTrunc(v, type);
+    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, llvm::ConstantInt::get(type, 0));
+    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, llvm::ConstantInt::get(type, std::uint64_t(length)));
     return b.CreateTrunc(v, b.getInt32Ty());
   }
 
@@ -276,7 +294,8 @@ private:
   View view;
   DType element;
   int rank, unitAxis;
-  llvm::Value *base;
+  bool isSmall;
+  llvm::Value *base; ///< of the thread: an offset where the tensor is small, else a pointer
   llvm::SmallVector<Bound> bounds;
   std::map<std::vector<std::int32_t>, llvm::Value *> rows, predicates;
   std::map<std::pair<int, std::int32_t>, llvm::Value *> terms, axisPredicates;
@@ -366,12 +385,13 @@ mlir::LogicalResult EmitContext::emitGlobalGather(tgpu::GlobalGatherOp op) {
   int n = numRegs(op.getResult().getType());
   auto pick = [](const Regs &r, int k) { return r[r.size() == 1 ? 0 : size_t(k)]; };
   llvm::Value *zero = llvm::Constant::getNullValue(memoryVector(t, 1));
+  llvm::Type *offsetType = tileir::hasSmallOffsets(op.getX()) ? b.getInt32Ty() : b.getInt64Ty();
   for (int r = 0; r < n; ++r) {
-    llvm::Value *pointer = x.pointer;
-    for (size_t d = 0; d < indices.size(); ++d) {
-      llvm::Value *offset = b.CreateMul(pick(indices[d], r), x.strides[d]);
-      pointer = b.CreateGEP(b.getInt8Ty(), pointer, b.CreateMul(offset, i64(std::int64_t(byteSize(t)))));
-    }
+    llvm::Value *offset = llvm::ConstantInt::get(offsetType, 0);
+    for (size_t d = 0; d < indices.size(); ++d)
+      offset = b.CreateAdd(offset, b.CreateMul(b.CreateTrunc(pick(indices[d], r), offsetType),
+                                               b.CreateTrunc(x.strides[d], offsetType)));
+    llvm::Value *pointer = b.CreateGEP(b.getIntNTy(unsigned(8 * byteSize(t))), x.pointer, b.CreateSExt(offset, b.getInt64Ty()));
     llvm::Value *element;
     unpackVector(t, loadGlobal(t, 1, pointer, pick(mask, r), zero), element);
     result.push_back(element);

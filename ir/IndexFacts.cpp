@@ -16,6 +16,8 @@ namespace {
 
 /// Dims and grid offsets fit in device memory's address space.
 constexpr unsigned addressBits = 48;
+/// Those of tensors with `tile.small`.
+constexpr unsigned smallBits = 31;
 
 int64_t divisorOf(int64_t value) {
   if (value == 0)
@@ -63,6 +65,12 @@ Value rootTensor(Value tensor) {
   while (auto slice = tensor.getDefiningOp<SliceOp>())
     tensor = slice.getX();
   return tensor;
+}
+
+bool hasSmallOffsets(Value tensor) {
+  auto arg = dyn_cast<BlockArgument>(rootTensor(tensor));
+  auto func = arg ? dyn_cast_or_null<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+  return func && func.getArgAttr(arg.getArgNumber(), smallAttr);
 }
 
 std::optional<int64_t> IndexFacts::constant(Value v) {
@@ -142,7 +150,8 @@ IndexFact IndexFacts::ofBinary(BinaryOp op) {
     return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative && bits < 63, std::min(bits, 63u)};
   }
   case BinaryFn::k_sub:
-    return {std::min(a.divisor, b.divisor), false, std::min(std::max(a.bits, b.bits) + 1, 63u)};
+    return {std::min(a.divisor, b.divisor), false,
+            std::min(std::max(a.bits, b.bits) + (a.nonNegative && b.nonNegative ? 0 : 1), 63u)};
   case BinaryFn::k_mul: {
     unsigned bits = a.bits + b.bits;
     return {std::min(maxDivisor, a.divisor * b.divisor), a.nonNegative && b.nonNegative && bits < 63,
@@ -203,10 +212,11 @@ IndexFact IndexFacts::compute(Value v) {
   return llvm::TypeSwitch<Operation *, IndexFact>(op)
       .Case([&](GridOp grid) -> IndexFact {
         int64_t size = grid.getSizes()[cast<OpResult>(v).getResultNumber()];
-        return {divisorOf(size), true, addressBits};
+        return {divisorOf(size), true, hasSmallOffsets(grid.getX()) ? smallBits : addressBits};
       })
       .Case([&](DimOp dim) -> IndexFact {
-        return {dimDivisor(dim.getX(), dim.getAxis()), true, addressBits};
+        return {dimDivisor(dim.getX(), dim.getAxis()), true,
+                hasSmallOffsets(dim.getX()) ? smallBits : addressBits};
       })
       .Case([&](BinaryOp binary) { return ofBinary(binary); })
       .Case([&](UnaryOp unary) -> IndexFact {

@@ -49,5 +49,7 @@ private:
 mlir::Value rootAlongAxis(mlir::Value tensor, int64_t axis);
 /// The kernel argument behind a view.
 mlir::Value rootTensor(mlir::Value tensor);
+/// Byte offsets of the view's elements, and its dims, are known to be in [0, 2^31).
+bool hasSmallOffsets(mlir::Value tensor);
 
 } // namespace sectile::tileir

@@ -14,7 +14,10 @@ static std::uint8_t divisor(std::uint64_t v) {
 
 int vectorElements(DType dtype) { return std::max(1, 16 / int(byteSize(dtype))); }
 
-/// Whether every element lies less than 2^31 bytes behind the pointer.
+/// Whether all dims are below 2^31 and every element lies less than 2^31 bytes behind the pointer.
+  for (int d = 0; d < arg.rank; ++d)
+    if (arg.dims[d] >= limit)
+      return false;
 static bool fitsIn31Bits(const KernelArg &arg) {
   constexpr std::int64_t limit = std::int64_t(1) << 31;
   std::int64_t last = 0; // offset of the last element, in elements
@@ -23,7 +26,7 @@ static bool fitsIn31Bits(const KernelArg &arg) {
       return true; // no elements
     if (arg.dims[d] == 1 || arg.strides[d] == 0)
       continue;
-    if (arg.strides[d] < 0 || arg.strides[d] >= limit || arg.dims[d] > limit)
+    if (arg.strides[d] < 0 || arg.strides[d] >= limit)
       return false;
     last += (arg.dims[d] - 1) * arg.strides[d]; // below 2^62
     if (last >= limit)

@@ -17,7 +17,7 @@ namespace sectile {
 struct ArgSpec {
   std::uint8_t alignBytes = 1;                    ///< the base pointer is a multiple of this
   std::int8_t unitStrideAxis = -1;                ///< the axis whose stride is exactly 1; -1: none
-  bool small = false;                             ///< byte offsets of all elements are in [0, 2^31)
+  bool small = false;                             ///< all dims are below 2^31, byte offsets of elements in [0, 2^31)
   std::array<std::uint8_t, maxRank> strideDiv{};  ///< stride d, in elements, is a multiple of this (1..16)
   std::array<std::uint8_t, maxRank> strideRem{};  ///< stride d modulo vectorElements(); 0 where never stepped over
   std::array<std::uint8_t, maxRank> dimDiv{};     ///< dim d is a multiple of this (1..16)
