@@ -56,20 +56,13 @@ Traced traceAndVerify(mlir::MLIRContext &context, const detail::KernelDesc &kern
   return traced;
 }
 
-/// Writes what this launch tells of its tensors, which is what the variant's key holds (Launch.cpp), as attributes.
-void specialiseModule(const Traced &traced, const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Config &config) {
-  std::vector<ArgSpec> specs;
-  for (const KernelArg &arg : args)
-    specs.push_back(specialise(arg));
-  std::vector<CoveredAxis> covers;
-  for (const auto &[name, value] : config.values())
-    if (value.coverArg >= 0)
-      covers.push_back({value.coverArg, value.coverAxis, value.value});
-  boundDims(specs, args, covers);
+/// Writes what this launch tells of its tensors as attributes of the function.
+void specialiseModule(const Traced &traced, const detail::KernelDesc &kernel, std::span<const KernelArg> args,
+                      const VariantFacts &facts) {
   unsigned next = 0; // among the function's arguments
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].isTensor())
-      setSpecialisation(*traced.module, next, specs[i], args[i].rank);
+      setSpecialisation(*traced.module, next, facts.specs[i], args[i].rank);
     next += kernel.params[i].kind != detail::ParamDesc::Kind::constant;
   }
 }
@@ -112,7 +105,8 @@ std::shared_ptr<const CompiledKernel> compileForInterpreter(const detail::Kernel
 } // namespace
 
 std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, std::span<const KernelArg> args,
-                                              const Config *overrides, const std::string &arch) {
+                                              const Config *overrides, const std::string &arch,
+                                              const CompiledKernel *previous) {
   StageTimes times;
   ContextLease context;
   Config config = overrides ? *overrides : Config();
@@ -122,7 +116,8 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
   Traced traced = traceAndVerify(*context, kernel, args, config, times);
   if (arch == "interpreter")
     return compileForInterpreter(kernel, traced, std::move(config));
-  specialiseModule(traced, kernel, args, config);
+  VariantFacts facts = factsOf(kernel, args, config);
+  specialiseModule(traced, kernel, args, facts);
 
   // 3 cache lookup: in memory, then on disk, by content.
   std::string key = keyText(moduleText(*traced.module), config, arch, kernel.where);
@@ -139,6 +134,8 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
   compiled->module = found.module;
   compiled->launch = found.module->artifact().launch;
   compiled->config = config;
+  compiled->arch = arch;
+  compiled->facts = std::move(facts);
 
   // 7 report.
   if (found.source != runtime::KernelCache::Source::memory) {
@@ -153,6 +150,8 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
     report.spillBytes = artifact.spillBytes;
     report.sharedBytes = artifact.launch.sharedBytes;
     report.cache = found.source == runtime::KernelCache::Source::disk ? "disk hit" : "miss: " + found.missReason;
+    if (previous && previous->arch == arch)
+      report.change = differences(previous->facts, compiled->facts);
     report.warnings = std::move(warnings);
     runtime::logCompile(report);
   }
@@ -165,7 +164,7 @@ std::string emitStage(const detail::KernelDesc &kernel, std::span<const KernelAr
   ContextLease context;
   Config config = overrides ? *overrides : Config();
   Traced traced = traceAndVerify(*context, kernel, args, config, times);
-  specialiseModule(traced, kernel, args, config);
+  specialiseModule(traced, kernel, args, factsOf(kernel, args, config));
   LowerOptions options = lowerOptions(kernel, config, arch);
   options.until = stage;
   Lowered lowered = lower(*traced.module, options, times);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dsl/Lower.h"
+#include "dsl/Variant.h"
 #include "ir/base/Artifact.h"
 
 #include <sectile/Config.h>
@@ -30,11 +31,15 @@ struct CompiledKernel {
   std::shared_ptr<const tileir::InterpProgram> program;   ///< null on a GPU
   LaunchInfo launch;                                      ///< grid and argument ranks of the interpreter's program
   Config config;                                          ///< with every pick and cover filled in
+  std::string arch;                                       ///< empty on the interpreter
+  VariantFacts facts;                                     ///< what code for a GPU was specialised for
 };
 
-/// Compiles `kernel` for `arch` ("interpreter" for the interpreter), specialised on `args`.
+/// Compiles `kernel` for `arch` ("interpreter" for the interpreter), specialised on `args`. The log says in what the
+/// variant differs from `previous`, unless that is null.
 std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, std::span<const KernelArg> args,
-                                              const Config *overrides, const std::string &arch);
+                                              const Config *overrides, const std::string &arch,
+                                              const CompiledKernel *previous);
 
 /// What a stage makes of the kernel as text (the bytes of the cubin for Stage::cubin). No device is needed. With
 /// `specialised` false nothing is assumed of alignment and strides beyond a unit stride of the last axis.

@@ -76,6 +76,7 @@ struct KernelState {
   std::mutex mutex;
   std::shared_ptr<const std::vector<Cover>> covers; ///< grows as traces meet new ones
   std::unordered_map<VariantKey, std::shared_ptr<const CompiledKernel>, HashKey> variants;
+  std::shared_ptr<const CompiledKernel> newest;     ///< compiled last, to tell in the log what changed
   std::atomic<std::uint64_t> generation{0}; ///< changes with `covers` and when variants are dropped
 
   /// The most variants of one kernel kept at hand; dropped ones come back from the kernel cache.
@@ -195,10 +196,11 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   }
   // Outside the lock: other variants of this kernel launch meanwhile. Two threads that want the same one meet again in
   // the kernel cache, which builds it once.
-  auto compiled = compile(kernel, args, overrides, device.arch());
+  auto compiled = compile(kernel, args, overrides, device.arch(), previous.get());
   std::lock_guard<std::mutex> lock(state.mutex);
   if (learnCovers(state, compiled->config)) {
     state.variants.clear(); // keys have one word more from now on
+  std::shared_ptr<const CompiledKernel> previous;
     state.generation.fetch_add(1, std::memory_order_release);
   }
   if (state.variants.size() >= KernelState::maxVariants) {
@@ -225,11 +227,13 @@ public:
     bool hasConstants = false;
     for (const detail::ParamDesc &p : kernel.params)
       hasConstants |= p.kind == detail::ParamDesc::Kind::constant;
+    previous = state.newest;
     if (!hasConstants) {
       view = all;
       return;
     }
     for (size_t i = 0; i < all.size(); ++i)
+  state.newest = compiled;
       if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
         kept.push_back(all[i]);
     view = kept;

@@ -39,6 +39,8 @@ std::string compileLine(const CompileReport &r) {
   if (r.sharedBytes >= 0)
     add(sharedText(r.sharedBytes));
   add("cache " + r.cache);
+  if (!r.change.empty())
+    add("another variant: " + r.change);
   for (const std::string &w : r.warnings)
     line += "\n  " + w;
   return line;

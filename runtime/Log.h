@@ -21,12 +21,13 @@ struct CompileReport {
   std::vector<std::pair<std::string, double>> stageMillis; ///< in order, "trace" 1.1
   int registers = -1, spillBytes = -1;                     ///< -1: not known
   std::int64_t sharedBytes = -1;
+  std::string change;                ///< in what the variant differs from the one compiled before; empty: the first
   std::string cache;                 ///< "miss: not on disk", "disk hit", "memory hit"
   std::vector<std::string> warnings; ///< C75xx lines of ptxas
 };
 
 /// `matmul #e93e70f1 sm_90a cfg(128x256x64 s4 w8): trace 1.1 ms, ptxas 210.0 ms, 168 regs, 0 spills, 196 KiB
-/// smem, cache miss: not on disk`; a line more per warning.
+/// smem, cache miss: not on disk`; what changed since the variant before; a line more per warning.
 SECTILE_API std::string compileLine(const CompileReport &report);
 /// Prints compileLine() to stderr in one write when SECTILE_LOG=1.
 SECTILE_API void logCompile(const CompileReport &report);

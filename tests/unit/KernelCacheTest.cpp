@@ -445,6 +445,10 @@ TEST_CASE("Log: the line of a compile", "[runtime][log]") {
   r.spillBytes = 40;
   r.sharedBytes = 100;
   r.stageMillis.clear();
+  r.change = "was cfg(w4)";
+  CHECK(compileLine(r) == "matmul #e93e70f1 sm_90a cfg(128x256x64 s4 w8): 40 B spills, 100 B smem, "
+                          "cache miss: not on disk, another variant: was cfg(w4)");
+  r.change.clear();
   r.warnings = {"(C7510) slow"};
   CHECK(compileLine(r) == "matmul #e93e70f1 sm_90a cfg(128x256x64 s4 w8): 40 B spills, 100 B smem, "
                           "cache miss: not on disk\n  (C7510) slow");
