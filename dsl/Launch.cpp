@@ -145,6 +145,35 @@ struct LastUse {
   std::shared_ptr<const std::vector<Cover>> covers;
   VariantKey key;
   std::shared_ptr<const CompiledKernel> compiled;
+  // What the key was made of, if no configuration was given: a launch with the same needs no key.
+  std::optional<Device> device;
+  llvm::SmallVector<KernelArg, 8> args;
+
+  void remember(const VariantKey &newKey, const Device &newDevice, std::span<const KernelArg> newArgs, const Config *overrides) {
+    key = newKey;
+    device.reset();
+    if (overrides)
+      return;
+    device = newDevice;
+    args.assign(newArgs.begin(), newArgs.end());
+  }
+  /// The same device, constants, dims, strides, and pointers as much as a key holds of them.
+  bool isSame(const detail::KernelDesc &kernel, const Device &nowDevice, std::span<const KernelArg> now) const {
+    if (!device || !(*device == nowDevice))
+      return false;
+    for (size_t i = 0; i < now.size(); ++i) {
+      const KernelArg &a = args[i], &b = now[i];
+      if (kernel.params[i].kind == detail::ParamDesc::Kind::constant && a.scalar != b.scalar)
+        return false;
+      if ((reinterpret_cast<std::uintptr_t>(a.data) ^ reinterpret_cast<std::uintptr_t>(b.data)) & 15)
+        return false;
+      for (int d = 0; d < b.rank; ++d)
+        if (a.dims[static_cast<size_t>(d)] != b.dims[static_cast<size_t>(d)] ||
+            a.strides[static_cast<size_t>(d)] != b.strides[static_cast<size_t>(d)])
+          return false;
+    }
+    return true;
+  }
 };
 
 /// Adds the covers that a finished trace met; true if there were new ones.
@@ -171,6 +200,7 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   }
   KernelState &state = *last.state;
   VariantKey key;
+  std::shared_ptr<const CompiledKernel> previous;
   for (bool current = false; !current;) {
     std::uint64_t generation = state.generation.load(std::memory_order_acquire);
     if (!last.covers || generation != last.generation) {
@@ -181,26 +211,31 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
       last.generation = state.generation.load(std::memory_order_relaxed);
       last.compiled.reset();
     }
-    key = makeKey(kernel, device, args, overrides, *last.covers);
-    if (last.compiled && key == last.key)
+    if (last.compiled && !overrides && last.isSame(kernel, device, args))
       return last.compiled;
+    key = makeKey(kernel, device, args, overrides, *last.covers);
+    if (last.compiled && key == last.key) {
+      last.remember(key, device, args, overrides);
+      return last.compiled;
+    }
     std::lock_guard<std::mutex> lock(state.mutex);
     // A key made with fewer covers than are known by now may name another variant: make it again.
     current = state.generation.load(std::memory_order_relaxed) == last.generation;
     if (!current)
       continue;
     if (auto it = state.variants.find(key); it != state.variants.end()) {
-      last.key = key;
+      last.remember(key, device, args, overrides);
       return last.compiled = it->second;
     }
+    previous = state.newest;
   }
   // Outside the lock: other variants of this kernel launch meanwhile. Two threads that want the same one meet again in
   // the kernel cache, which builds it once.
   auto compiled = compile(kernel, args, overrides, device.arch(), previous.get());
   std::lock_guard<std::mutex> lock(state.mutex);
+  state.newest = compiled;
   if (learnCovers(state, compiled->config)) {
     state.variants.clear(); // keys have one word more from now on
-  std::shared_ptr<const CompiledKernel> previous;
     state.generation.fetch_add(1, std::memory_order_release);
   }
   if (state.variants.size() >= KernelState::maxVariants) {
@@ -209,7 +244,7 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   }
   last.covers = state.covers;
   last.generation = state.generation.load(std::memory_order_relaxed);
-  last.key = makeKey(kernel, device, args, overrides, *last.covers);
+  last.remember(makeKey(kernel, device, args, overrides, *last.covers), device, args, overrides);
   state.variants.emplace(last.key, compiled);
   return last.compiled = compiled;
 }
@@ -227,13 +262,11 @@ public:
     bool hasConstants = false;
     for (const detail::ParamDesc &p : kernel.params)
       hasConstants |= p.kind == detail::ParamDesc::Kind::constant;
-    previous = state.newest;
     if (!hasConstants) {
       view = all;
       return;
     }
     for (size_t i = 0; i < all.size(); ++i)
-  state.newest = compiled;
       if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
         kept.push_back(all[i]);
     view = kept;

@@ -7,20 +7,17 @@
 namespace sectile {
 
 /// The largest power of two up to 16 that divides v; 16 for 0.
-static std::uint8_t divisor(std::uint64_t v) {
-  std::uint64_t low = v & (~v + 1);
-  return std::uint8_t(low == 0 || low > 16 ? 16 : low);
-}
+static std::uint8_t divisor(std::uint64_t v) { return std::uint8_t(1 << std::countr_zero(v | 16)); }
 
 int vectorElements(DType dtype) { return std::max(1, 16 / int(byteSize(dtype))); }
 
 /// Whether all dims are below 2^31 and every element lies less than 2^31 bytes behind the pointer.
-  for (int d = 0; d < arg.rank; ++d)
-    if (arg.dims[d] >= limit)
-      return false;
 static bool fitsIn31Bits(const KernelArg &arg) {
   constexpr std::int64_t limit = std::int64_t(1) << 31;
   std::int64_t last = 0; // offset of the last element, in elements
+  for (int d = 0; d < arg.rank; ++d)
+    if (arg.dims[d] >= limit)
+      return false;
   for (int d = 0; d < arg.rank; ++d) {
     if (arg.dims[d] <= 0)
       return true; // no elements
