@@ -108,6 +108,19 @@ class Compile(unittest.TestCase):
         keys = [key for configs in found.values() for key in configs.values()]
         self.assertEqual(len(set(keys)), len(keys))
 
+    def test_why_another_variant(self):
+        found = {}
+        for line in LINE.finditer(self.text(CASES, "--device=gpu", "--only", "P04a/views_bf16", SECTILE_CACHE="0")):
+            found.setdefault(line["kernel"], []).append(line["cache"])
+        reasons = found["add_to_rows"]
+        self.assertEqual(reasons[0], "miss: disk cache off")
+        for reason in reasons[1:]:
+            self.assertRegex(reason, r"^miss: disk cache off, another variant: .")
+        said = "\n".join(reasons)
+        for part in ("was cfg(BC=128)", "argument 0: aligned to 2 bytes, was 16", "stride modulo a vector", "no axis of stride 1",
+                     "not known to be below 2 GiB", "length divisible by"):
+            self.assertIn(part, said)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -65,6 +65,22 @@ TEST_CASE("loads are as wide as the facts prove", "[codegen]") {
   CHECK(count(bytes, "ld.global.v4.b32") == 2);
 }
 
+TEST_CASE("addresses are computed in 32 bits only where the tensor is known to be small", "[codegen]") {
+  std::string text = elementwise("k", DType::f32, DType::f32, "  %c = tile.binary add %a, %b : {in}", "sm_90a");
+  auto smallArguments = [](std::string kernel, int most) {
+    for (std::size_t at = 0; most-- > 0 && (at = kernel.find("{tile.align", at)) != std::string::npos; at += 12)
+      kernel.insert(at + 1, "tile.small, ");
+    return kernel;
+  };
+  // One sign extension makes the pointer of an access whose offset has 32 bits.
+  CHECK(count(mustEmit(text).llvmIr, "sext i32") == 0);
+  CHECK(count(mustEmit(smallArguments(text, 1)).llvmIr, "sext i32") == 1);
+  Emitted small = mustEmit(smallArguments(text, 3));
+  CHECK(has(small.llvmIr, "sext i32"));
+  CHECK_FALSE(has(small.llvmIr, "getelementptr i8, ptr addrspace(1)"));
+  CHECK_FALSE(has(small.llvmIr, "mul i64"));
+}
+
 TEST_CASE("arithmetic rounds as the language says", "[codegen]") {
   std::string ptx = mustEmit(binaryOf("div", DType::f32)).artifact.ptx;
   CHECK(has(ptx, "div.rn.f32"));
