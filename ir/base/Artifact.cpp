@@ -15,12 +15,13 @@ int vectorElements(DType dtype) { return std::max(1, 16 / int(byteSize(dtype)));
 static bool fitsIn31Bits(const KernelArg &arg) {
   constexpr std::int64_t limit = std::int64_t(1) << 31;
   std::int64_t last = 0; // offset of the last element, in elements
-  for (int d = 0; d < arg.rank; ++d)
+  bool isEmpty = false;
+  for (int d = 0; d < arg.rank; ++d) {
     if (arg.dims[d] >= limit)
       return false;
-  for (int d = 0; d < arg.rank; ++d) {
-    if (arg.dims[d] <= 0)
-      return true; // no elements
+    isEmpty |= arg.dims[d] <= 0;
+  }
+  for (int d = 0; d < arg.rank && !isEmpty; ++d) {
     if (arg.dims[d] == 1 || arg.strides[d] == 0)
       continue;
     if (arg.strides[d] < 0 || arg.strides[d] >= limit)
