@@ -127,15 +127,36 @@ std::vector<sectile::Config> wholeRows(std::int64_t cols) {
   while (length < cols)
     length *= 2;
   std::vector<sectile::Config> result{sectile::Config()};
-  for (int rows : {1, 2, 4, 8, 16})
-    for (int warps : {1, 2, 4, 8, 16, 32}) {
-      std::int64_t elements = rows * length / (32 * warps);
-      bool isOnlyWay = rows == 1 && warps == 32 && elements <= 128;
-      if (elements >= 8 && (elements <= 64 || isOnlyWay) && (rows == 1 || rows * length <= 16384)) {
-        result.push_back(sectile::Config().set("BR", rows));
-        result.back().warps = warps;
-      }
-    }
+  auto add = [&](int rows, int warps, int cluster) {
+    std::int64_t elements = rows * length / (32 * warps * std::max(cluster, 1));
+    if (elements < 8 || elements > 64)
+      return;
+    result.push_back(sectile::Config().set("BR", rows));
+    result.back().warps = warps;
+    result.back().cluster = cluster;
+  };
+  for (int warps : {1, 2, 4, 8, 16, 32})
+    if (length <= 8192)
+      for (int rows : {1, 2, 4, 8, 16})
+        add(rows, warps, 0);
+    else
+      for (int cluster : {1, 2, 4, 8})
+        add(1, warps, cluster);
+  return result;
+}
+
+std::vector<sectile::Config> columnStrips() {
+  std::vector<sectile::Config> result{sectile::Config()};
+  for (int rows : {8, 16, 32, 64})
+    for (int cols : {64, 128, 256})
+      for (int warps : {4, 8})
+        for (int split : {0, 16, 64}) {
+          if (int elements = rows * cols / (32 * warps); elements < 8 || elements > 32)
+            continue;
+          result.push_back(sectile::Config().set("BR", rows).set("BC", cols));
+          result.back().warps = warps;
+          result.back().split = split;
+        }
   return result;
 }
 

@@ -253,9 +253,11 @@ private:
 /// default.
 std::vector<sectile::Config> product(std::vector<std::pair<const char *, std::vector<int>>> picks,
                                      std::vector<int> warps);
-/// For kernels of whole rows: rows per tile BR and warps such that a thread has 8 to 64 elements (up to 128
-/// of rows that leave no other choice), behind the default.
+/// For kernels of whole rows: rows per tile BR, warps, and for long rows clusters, such that a thread has 8
+/// to 64 elements; behind the default.
 std::vector<sectile::Config> wholeRows(std::int64_t cols);
+/// For sums over rows: tiles BR x BC, warps, blocks that share the rows; behind the default.
+std::vector<sectile::Config> columnStrips();
 
 /// A candidate of a kernel: one call per set, `prepare(config, set)`.
 template <class F>

@@ -153,27 +153,16 @@ void rowSumCase(MemoryBench &bench, Shape shape) {
   c.info = {.suite = "memory", .op = "row_sum", .dtype = "bf16", .shape = str(shape), .bytes = bytes};
   Input<bf16> x(bench.gpu, bench.noise(), c.sets, {rows, cols}, 7);
   std::vector<Buffer<f32>> y = outputs<f32>(bench.gpu, c.sets, {rows});
-  auto whole = [&] {
-    addCandidates(
-        c, wholeRows(cols),
-        [&](const Config &config, std::size_t s) { return sample::rowSum.with(config).prepare(x[s], y[s]); },
-        "whole ");
-  };
-  auto loop = [&] {
-    addCandidates(
-        c, product({{"BR", {1, 2}}, {"BC", {1024, 2048, 4096, 8192}}}, {4, 8}),
-        [&](const Config &config, std::size_t s) {
-          return sample::rowSumLoop.with(config).prepare(x[s], y[s]);
-        },
-        "loop ");
-  };
-  if (cols <= 16384) {
-    whole();
-    loop();
-  } else {
-    loop();
-    whole();
-  }
+  addCandidates(
+      c, wholeRows(cols),
+      [&](const Config &config, std::size_t s) { return sample::rowSum.with(config).prepare(x[s], y[s]); },
+      "whole ");
+  addCandidates(
+      c, product({{"BR", {1, 2}}, {"BC", {1024, 2048, 4096, 8192}}}, {4, 8}),
+      [&](const Config &config, std::size_t s) {
+        return sample::rowSumLoop.with(config).prepare(x[s], y[s]);
+      },
+      "loop ");
   Checks checks;
   checks.push_back(std::make_unique<RowCheck<f32>>(bench.gpu, y[0], rows, 1e-5,
                                                    [&](std::int64_t r, std::span<double> want) {
@@ -192,9 +181,9 @@ void colSumCase(MemoryBench &bench, Shape shape) {
   c.info = {.suite = "memory", .op = "col_sum", .dtype = "bf16", .shape = str(shape), .bytes = bytes};
   Input<bf16> x(bench.gpu, bench.noise(), c.sets, {rows, cols}, 8);
   std::vector<Buffer<f32>> y = outputs<f32>(bench.gpu, c.sets, {cols});
-  addCandidates(
-      c, product({{"BR", {16, 32, 64}}, {"BC", {64, 128, 256}}}, {4, 8}),
-      [&](const Config &config, std::size_t s) { return sample::colSum.with(config).prepare(x[s], y[s]); });
+  addCandidates(c, columnStrips(), [&](const Config &config, std::size_t s) {
+    return sample::colSum.with(config).prepare(x[s], y[s]);
+  });
   Checks checks;
   const std::int64_t height = rows;
   checks.push_back(std::make_unique<WholeCheck<f32>>(y[0], 1e-5, [&, height] {

@@ -15,17 +15,12 @@ using namespace sectile;
 
 double largest(const std::vector<double> &row) { return *std::max_element(row.begin(), row.end()); }
 
-/// Adds the whole-row form and the loop over pieces; rows that fit a block well try the whole row first,
-/// which is then the default.
+/// Adds the whole-row form, and for long rows the loop over pieces.
 template <class Whole, class Loop>
 void addWholeAndLoop(Case &c, std::int64_t cols, const std::vector<Config> &loops, Whole whole, Loop loop) {
-  auto addWhole = [&] { addCandidates(c, wholeRows(cols), whole, "whole "); };
-  if (cols <= 16384)
-    addWhole();
+  addCandidates(c, wholeRows(cols), whole, "whole ");
   if (cols > 4096)
     addCandidates(c, loops, loop, "loop ");
-  if (cols > 16384)
-    addWhole();
 }
 
 void softmaxCase(MemoryBench &bench, Shape shape) {
