@@ -67,10 +67,10 @@ int detail::coverBucket(std::int64_t length) {
     return least;
   if (length >= most)
     return most;
-  // Steps of an eighth or a quarter of the power of two below; short rows lose little to the whole step.
+  // Half steps where what is left as a power of two still gives every thread of a block its vectors: a factor of 3
+  // repeats them. Finer ones (13 * 1024) would leave threads without elements of their own, or with narrower vectors.
   const int bits = std::bit_width(static_cast<std::uint64_t>(length - 1));
-  const int kept = length >= 4096 ? 4 : length >= 512 ? 3 : 0;
-  const std::int64_t step = std::int64_t(1) << (kept ? bits - kept : bits);
+  const std::int64_t step = std::int64_t(1) << (length > 2048 ? bits - 2 : bits);
   return static_cast<int>((length + step - 1) / step * step);
 }
 

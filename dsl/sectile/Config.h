@@ -48,7 +48,7 @@ public:
   int pick(std::string_view name, std::initializer_list<int> choices,
            std::source_location loc = std::source_location::current());
   /// A length that covers an axis of a kernel's parameter: the bucket of the axis' length, from 16 up in powers of
-  /// two, from 512 up in quarters and from 4096 up in eighths of the power of two below (8192, 9216, 10240 ..). Where
+  /// two, from 2048 up with the halves between (2048, 3072, 4096, 6144, 8192 ..). Where
   /// the rows of the tensor start at different places of 16-byte blocks, it also covers what they are apart. The
   /// value is part of the key: tensors of one bucket share a variant. UserError [cover_value] for a value set by hand
   /// that does not cover the axis, [cover_tensor] for a tensor that is no parameter.

@@ -141,10 +141,11 @@ TEST_CASE("A value set by hand replaces the default") {
   CHECK_FALSE(traced(matmul, A, B, C).config == t.config);
 }
 
-TEST_CASE("cover takes buckets: powers of two, quarters from 512 up, eighths from 4096 up") {
-  for (auto [length, bucket] : {std::pair(0, 16), {1, 16}, {16, 16}, {17, 32}, {257, 512}, {512, 512}, {513, 640},
-                                {641, 768}, {1000, 1024}, {1024, 1024}, {1025, 1280}, {3584, 3584}, {3585, 4096},
-                                {4096, 4096}, {4097, 4608}, {8192, 8192}, {12352, 13312}, {50264, 53248}, {128256, 131072}}) {
+TEST_CASE("cover takes buckets: powers of two, from 2048 up with the halves between") {
+  for (auto [length, bucket] : {std::pair(0, 16), {1, 16}, {16, 16}, {17, 32}, {257, 512}, {512, 512}, {513, 1024},
+                                {1000, 1024}, {1024, 1024}, {1025, 2048}, {2048, 2048}, {2049, 3072}, {3072, 3072}, {3073, 4096},
+                                {4096, 4096}, {4097, 6144}, {8192, 8192}, {12288, 12288}, {12352, 16384}, {50264, 65536},
+                                {128256, 131072}}) {
     CHECK(detail::coverBucket(length) == bucket);
     // The strides do not matter where there is one row.
     std::vector<bf16> x(length + 1);
@@ -158,12 +159,12 @@ TEST_CASE("cover takes buckets: powers of two, quarters from 512 up, eighths fro
   CHECK(detail::coverBucket(most - 1) == most);
   CHECK(detail::coverBucket(most + 1) == most);
   CHECK(detail::coverBucket(std::int64_t(1) << 40) == most);
-  // Every bucket holds its lengths and is the bucket of itself; none wastes more than a ninth from 4096 up.
+  // Every bucket holds its lengths and is the bucket of itself; none wastes more than a third from 2048 up.
   for (std::int64_t length = 1; length < 100000; length += 7) {
     const std::int64_t bucket = detail::coverBucket(length);
     REQUIRE(bucket >= length);
     REQUIRE(detail::coverBucket(bucket) == bucket);
-    REQUIRE((length <= 4096 || (bucket - length) * 9 < bucket + 9));
+    REQUIRE((length <= 2048 || (bucket - length) * 3 < bucket));
   }
 }
 
@@ -174,9 +175,9 @@ TEST_CASE("cover leaves room where rows start at different places of a vector") 
     return *traced(softmax, X, X).config.get("BC");
   };
   CHECK(bucket(1024, 1024) == 1024);
-  CHECK(bucket(1024, 1025) == 1280); // up to 7 elements more
+  CHECK(bucket(1024, 1025) == 2048); // up to 7 elements more
   CHECK(bucket(1017, 1017) == 1024);
-  CHECK(bucket(1018, 1018) == 1280);
+  CHECK(bucket(1018, 1018) == 2048);
   CHECK(bucket(1018, 1024) == 1024);
   CHECK(bucket(16, 17) == 32);
 }

@@ -83,7 +83,7 @@ TEST_CASE("A tile set by hand covers the rows that fit into it, and no others", 
     return x.toHost() == want;
   };
   CHECK(run(540, 530));
-  // Of the same bucket, 640, and longer than the tile.
+  // Of the same bucket, 1024, and longer than the tile.
   CHECK_THROWS_WITH(run(540, 560), Catch::Contains("[cover_value]") && Catch::Contains("540") && Catch::Contains("560"));
   CHECK(run(540, 540));
   CHECK(run(560, 560));
