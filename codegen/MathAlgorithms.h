@@ -109,10 +109,10 @@ template <class B> typename B::F32 quotientSafety32(B &b, typename B::F32 x, typ
 
 /// 2^high * (1 + low) with x = high * ln 2 + low. high is x log2 e rounded toward zero, so that it stays
 /// below 128 where the result is finite, and low has the sign of x: no infinity meets a negative factor.
-/// Where low is inf - inf, the minimum makes it 1. Results below 2^-126 become 0.
-template <class B> typename B::F32 exp32(B &b, typename B::F32 x) {
-  auto high = b.mulTowardZero(x, b.f32(0x1.715476p+0f));
-  auto low = b.fma(high, b.f32(-0x1.62e43p-1f), x);
+/// Where low is inf - inf, the minimum makes it 1. Results below 2^-126 become 0. `negated`: of -x.
+template <class B> typename B::F32 exp32(B &b, typename B::F32 x, bool negated = false) {
+  auto high = b.mulTowardZero(x, b.f32(negated ? -0x1.715476p+0f : 0x1.715476p+0f));
+  auto low = b.fma(high, b.f32(-0x1.62e43p-1f), negated ? b.neg(x) : x);
   low = b.minimumNumber(b.fma(high, b.f32(0x1.05c61p-29f), low), b.f32(1.0f));
   auto power = b.ex2(high);
   return b.fma(power, low, power);
@@ -120,7 +120,7 @@ template <class B> typename B::F32 exp32(B &b, typename B::F32 x) {
 
 /// Negative x: the sum's relative error is that of e^-x, so small results keep their digits, down to 2^-126.
 template <class B> typename B::F32 sigmoid32(B &b, typename B::F32 x) {
-  return b.rcp(b.add(exp32(b, b.neg(x)), b.f32(1.0f)));
+  return b.rcp(b.add(exp32(b, x, /*negated=*/true), b.f32(1.0f)));
 }
 
 /// x = 2^e * m with m in [2/3, 4/3): e and ln m, the latter by a polynomial in m - 1.
