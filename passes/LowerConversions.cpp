@@ -3,9 +3,9 @@
 ///
 /// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc,
 /// copy, copy_out, with a swizzle of least bank conflicts for the two layouts; where elements move between
-/// blocks of a cluster, peer_copy, peer_wait, copy_out. Conversions that do not wait for each other first write
-/// all their buffers, then read them: one barrier serves them all. Conversions of values from outside a loop
-/// leave it.
+/// blocks of a cluster, peer_copy, peer_wait, copy_out. Conversions that do not wait for each other first
+/// write all their buffers, then read them: one barrier serves them all. Conversions of values from outside a
+/// loop leave it.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -107,6 +107,9 @@ Swizzle bestSwizzle(const Layout &src, const Layout &dst, ArrayRef<int64_t> shap
   return best;
 }
 
+/// Of a result that is converted before the ops that stood in front of it.
+constexpr int mostEarlyRegisters = 4;
+
 class Lowering {
 public:
   explicit Lowering(func::FuncOp func)
@@ -146,7 +149,8 @@ private:
   }
 
   /// `first` and the conversions behind it that do not need its result, brought together: what stands between
-  /// and does not depend on the group goes before it. Such are the sum and the sum of squares of one row.
+  /// and does not depend on the group goes before it. Such are the sum and the sum of squares of one row. Only
+  /// results of few registers come so early; larger ones would lie in registers for long.
   SmallVector<tgpu::ConvertLayoutOp> gather(tgpu::ConvertLayoutOp first) {
     SmallVector<tgpu::ConvertLayoutOp> group{first};
     SmallPtrSet<Operation *, 16> dependent{first};
@@ -166,12 +170,13 @@ private:
         continue;
       }
       auto convert = dyn_cast<tgpu::ConvertLayoutOp>(op);
-      if (!convert ||
-          conversionKind(layouts.of(convert.getX()), layouts.of(convert.getResult())) <=
-              ConversionKind::RenameRegisters) {
+      if (!convert || conversionKind(layouts.of(convert.getX()), layouts.of(convert.getResult())) <=
+                          ConversionKind::RenameRegisters) {
         between.push_back(op);
         continue;
       }
+      if (op != group.back()->getNextNode() && layouts.of(convert.getResult()).numRegs() > mostEarlyRegisters)
+        break;
       for (Operation *other : between)
         other->moveBefore(first);
       between.clear();

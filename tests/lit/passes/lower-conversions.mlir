@@ -20,6 +20,9 @@ func.func @transposed(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>
   return %a, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
 }
 
+#few = #tgpu.layout<"core=[8,4] reps=[1,1] reg=[] lane=[(0,1),(0,2),(1,0),(2,0),(4,0)] warp=[]">
+#turned = #tgpu.layout<"core=[8,4] reps=[1,1] reg=[] lane=[(1,0),(2,0),(4,0),(0,1),(0,2)] warp=[]">
+
 // What stands between and waits for neither goes before both, what waits for the first goes behind the second.
 // CHECK-LABEL: func.func @apart
 // CHECK: %[[N:.*]] = tile.unary neg %arg1
@@ -29,12 +32,25 @@ func.func @transposed(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>
 // CHECK-NEXT: %[[Y:.*]] = tgpu.copy_out %[[B]]
 // CHECK-NEXT: %[[M:.*]] = tile.unary neg %[[X]]
 // CHECK-NEXT: return %[[M]], %[[Y]]
-func.func @apart(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>) -> (tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>) {
+func.func @apart(%x: tensor<8x4xf32, #few>, %y: tensor<8x4xf32, #few>) -> (tensor<8x4xf32, #turned>, tensor<8x4xf32, #turned>) {
+  %a = tgpu.convert_layout %x : tensor<8x4xf32, #few> -> tensor<8x4xf32, #turned>
+  %m = tile.unary neg %a : tensor<8x4xf32, #turned> -> tensor<8x4xf32, #turned>
+  %n = tile.unary neg %y : tensor<8x4xf32, #few> -> tensor<8x4xf32, #few>
+  %b = tgpu.convert_layout %n : tensor<8x4xf32, #few> -> tensor<8x4xf32, #turned>
+  return %m, %b : tensor<8x4xf32, #turned>, tensor<8x4xf32, #turned>
+}
+
+// A large result does not come early: it would lie in registers meanwhile.
+// CHECK-LABEL: func.func @large
+// CHECK: tgpu.copy_out
+// CHECK: tile.unary neg
+// CHECK: tgpu.copy %
+// CHECK: tgpu.copy_out
+func.func @large(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>) -> (tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>) {
   %a = tgpu.convert_layout %x : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
-  %m = tile.unary neg %a : tensor<32x32xf32, #cols> -> tensor<32x32xf32, #cols>
   %n = tile.unary neg %y : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #rows>
   %b = tgpu.convert_layout %n : tensor<32x32xf32, #rows> -> tensor<32x32xf32, #cols>
-  return %m, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
+  return %a, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
 }
 
 // A conversion of what another made waits for it.
