@@ -38,6 +38,14 @@ def SplitReductionPass : SectilePass<"sectile-split-reduction", "SplitReduction"
                         "Parts per program; 0: as many as fill the GPU, 1: never split">];
 }
 
+def ReuseFillsPass : SectilePass<"sectile-reuse-fills", "ReuseFills"> {
+  let summary = "Of a value and what fill_outside makes of it, one lives on";
+  let description = [{
+    Before: after ResolveTails. After: where nothing behind a fill_outside needs the elements that it replaces, the users
+    of its operand take its result.
+  }];
+}
+
 def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
   let summary = "Choose an MMA table row per tile.mma, or none";
   let description = [{

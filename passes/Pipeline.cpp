@@ -36,6 +36,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(
       createResolveTailsPass()); // while tiles are still values: existence is a property of the program
   clean(true);                   // bounds of several accesses are often one value
+  pm.addPass(createReuseFillsPass()); // knows equal bounds as one value
   pm.addPass(createSplitReductionPass(split)); // while sums are still one op, and extents plain numbers
   pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
   pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
