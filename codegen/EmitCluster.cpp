@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Blocks that run one program together: copies into the shared memory of all of them.
 ///
-/// A copy is st.async: the bytes and the count of arrived bytes travel together, so that the receiver waits for
-/// its mbarrier alone and nobody flushes memory. One thread of each block says how many bytes are to come; the
-/// phase of the mbarrier is a bit in a register of every thread, turned by each wait.
+/// A copy is st.async: the bytes and the count of arrived bytes travel together, so that the receiver waits
+/// for its mbarrier alone and nobody flushes memory. One thread of each block says how many bytes are to
+/// come; the phase of the mbarrier is a bit in a register of every thread, turned by each wait.
 #include "codegen/EmitContext.h"
 
 #include "llvm/IR/InlineAsm.h"
@@ -122,8 +122,8 @@ mlir::LogicalResult EmitContext::emitPeerWait(tgpu::PeerWaitOp op) {
   llvm::BasicBlock *wait = newBlock("wait"), *arrived = newBlock("arrived");
   b.CreateBr(wait);
   b.SetInsertPoint(wait);
-  llvm::Value *done = b.CreateIntrinsic(
-      llvm::Intrinsic::nvvm_mbarrier_try_wait_parity_scope_cta_space_cta, {arrival, phase});
+  llvm::Value *done =
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_mbarrier_try_wait_parity_scope_cta_space_cta, {arrival, phase});
   b.CreateCondBr(done, arrived, wait);
   b.SetInsertPoint(arrived);
   b.CreateStore(b.CreateXor(phase, i32(1)), known->second);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file ChooseCluster: how many blocks run one program together.
 ///
-/// Before: launch geometry with the warps of a block. After: `cluster` in the launch geometry; layouts are made
-/// for the warps of all blocks, so that a row too long for the registers of one block lies in those of several
-/// and is read once. `tgpu.cluster_reason` on the function says why.
+/// Before: launch geometry with the warps of a block. After: `cluster` in the launch geometry; layouts are
+/// made for the warps of all blocks, so that a row too long for the registers of one block lies in those of
+/// several and is read once. `tgpu.cluster_reason` on the function says why.
 ///
-/// The rule: as few blocks as keep the largest tile at `registersPerTile` registers per thread. A cluster is for
-/// kernels whose threads meet in reductions only, where blocks exchange a word per warp; products,
+/// The rule: as few blocks as keep the largest tile at `registersPerTile` registers per thread. A cluster is
+/// for kernels whose threads meet in reductions only, where blocks exchange a word per warp; products,
 /// transpositions and other reshapes would send whole tiles.
 
 #include "passes/Passes.h"
@@ -83,19 +83,22 @@ struct ChooseCluster : sectile::passes::impl::ChooseClusterPassBase<ChooseCluste
       return signalPassFailure();
     }
     int64_t asked = cluster.getValue(), most = target->clusterBlocks;
+    if (asked > 1 && most == 1) {
+      func.emitError() << "a cluster of " << asked << " blocks, " << target->arch
+                       << " has no clusters [choose_cluster_c2]; leave it at 0 or 1";
+      return signalPassFailure();
+    }
     if (asked < 0 || asked > most || (asked && !std::has_single_bit(uint64_t(asked)))) {
-      auto error = func.emitError() << "a cluster of " << asked << " blocks, ";
-      if (most == 1)
-        error << target->arch << " has no clusters [choose_cluster_c2]; leave it at 0 or 1";
-      else
-        error << target->arch << " runs powers of two from 1 to " << most
-              << " [choose_cluster_c2]; choose one of them, or 0 for the default";
+      func.emitError() << "a cluster of " << asked << " blocks, " << target->arch
+                       << " runs powers of two from 1 to " << most
+                       << " [choose_cluster_c2]; choose one of them, or 0 for the default";
       return signalPassFailure();
     }
     Operation *moves = needsOneBlock(func);
     if (asked > 1 && moves) {
-      mlir::emitError(moves->getLoc()) << "moves whole tiles between threads, and the cluster is set to " << asked
-                                       << " blocks [choose_cluster_c3]; set the cluster to 1, or leave it at 0";
+      mlir::emitError(moves->getLoc())
+          << "moves whole tiles between threads, and the cluster is set to " << asked
+          << " blocks [choose_cluster_c3]; set the cluster to 1, or leave it at 0";
       return signalPassFailure();
     }
     auto [registers, reduces] = sizeOf(func);
@@ -119,8 +122,8 @@ struct ChooseCluster : sectile::passes::impl::ChooseClusterPassBase<ChooseCluste
       if (count < wanted)
         why << ", " << target->arch << " has clusters of at most " << most;
     }
-    func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(&getContext(), launch.getWarps(),
-                                                          launch.getSharedBytes(), count));
+    func->setAttr(tgpu::launchAttr,
+                  tgpu::LaunchAttr::get(&getContext(), launch.getWarps(), launch.getSharedBytes(), count));
     func->setAttr(clusterReasonAttr, StringAttr::get(&getContext(), reason));
   }
 };

@@ -10,9 +10,9 @@
 /// scalars and the same for all threads, so a barrier may stand anywhere.
 ///
 /// Where a cluster runs a program, copies into the shared memory of other blocks and all global memory need
-/// barriers of the whole cluster; what a peer_wait waits for needs none. Before the first copy to another block
-/// a cluster_start says that all blocks run. A block may end as soon as its own work is done: every peer_copy
-/// has its peer_wait, behind which nobody writes into this block any more.
+/// barriers of the whole cluster; what a peer_wait waits for needs none. Before the first copy to another
+/// block a cluster_start says that all blocks run. A block may end as soon as its own work is done: every
+/// peer_copy has its peer_wait, behind which nobody writes into this block any more.
 
 #include "ir/IndexFacts.h"
 #include "passes/Passes.h"

@@ -78,10 +78,16 @@ void Run::sweep(const Outs &outs, const std::function<void(const Config &)> &lau
                 const std::function<void()> &verify, int repeats) {
   if (repeats == 0)
     repeats = gpu ? 50 : 3;
-  const std::vector<int> choices = gpu ? std::vector<int>{0, 1, 2, 4, 8} : std::vector<int>{0};
-  for (int warps : choices) {
+  struct Schedule {
+    int warps = 0, cluster = 0;
+  };
+  std::vector<Schedule> choices{{}};
+  if (gpu)
+    choices.insert(choices.end(), {{1, 0}, {2, 0}, {4, 0}, {8, 0}, {1, 2}, {4, 4}, {2, 8}, {16, 8}});
+  for (auto [warps, cluster] : choices) {
     Config config;
     config.warps = warps;
+    config.cluster = cluster;
     std::vector<std::string> first;
     for (int i = 0; i < repeats; ++i) {
       beat();
@@ -90,9 +96,9 @@ void Run::sweep(const Outs &outs, const std::function<void(const Config &)> &lau
       try {
         launch(config);
       } catch (const UserError &e) {
-        // A number of warps that does not fit the tiles is refused with its numbers; the compiler's own
-        // choice must fit.
-        if (warps == 0 || !e.rule().starts_with("check_resources_"))
+        // A number of warps that does not fit the tiles is refused with its numbers, and a cluster where the
+        // GPU has none or whole tiles would cross it; the compiler's own choice must fit.
+        if (warps == 0 || !(e.rule().starts_with("check_resources_") || e.rule().starts_with("choose_cluster_")))
           throw;
         break;
       }
@@ -110,7 +116,7 @@ void Run::sweep(const Outs &outs, const std::function<void(const Config &)> &lau
       }
       if (failures > before) {
         if (before == 0)
-          message += fmt::format(" [warps {}]", warps);
+          message += fmt::format(" [warps {} cluster {}]", warps, cluster);
         break;
       }
     }
