@@ -4,9 +4,11 @@
 #include "codegen/Codegen.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
-#include "tests/support/BlockSim.h"
 #include "tests/support/EmitKernel.h"
 #include "tests/support/InterpHarness.h"
+#include "tests/support/OnThreads.h"
+
+#include <sectile/Targets.h>
 
 #include <catch2/catch.hpp>
 
@@ -95,9 +97,7 @@ template <class T> void checkParts(const std::string &text, std::int64_t rows, s
   REQUIRE(isSplit(*kernel.module));
   for (std::int64_t parts : {1, 2, 3, 7, 1000}) {
     Host<T> y({1, cols}, T(-1.0f));
-    BlockSim sim(*kernel.module);
-    sim.parts = parts;
-    sim.run({x.arg(), y.arg()});
+    runOnThreads(*kernel.module, std::vector<KernelArg>{x.arg(), y.arg()}, parts);
     INFO("rows " << rows << ", parts " << parts);
     CHECK(std::memcmp(y.data.data(), expected.data.data(), y.data.size() * sizeof(T)) == 0);
   }
@@ -201,9 +201,7 @@ TEST_CASE("split: products are shared on demand", "[passes][split][sim]") {
   REQUIRE(isSplit(*kernel.module));
   for (std::int64_t parts : {1, 4}) {
     Host<f32> c({35, 40}, -1.0f);
-    BlockSim sim(*kernel.module);
-    sim.parts = parts;
-    sim.run({a.arg(), b.arg(), c.arg()});
+    runOnThreads(*kernel.module, std::vector<KernelArg>{a.arg(), b.arg(), c.arg()}, parts);
     CHECK(c.data == expected.data);
   }
 }

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Runs and their results; the blocks of a program; who touched memory when.
+#include "ir/exec/Executor.h"
+#include "ir/exec/Program.h"
+
+#include "mlir/IR/Location.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+using namespace sectile;
+
+namespace sectile::tgpu {
+
+// --- results
+// ----------------------------------------------------------------------------------------------------
+
+OpCounts &OpCounts::operator+=(const OpCounts &o) {
+  requests += o.requests;
+  bytes += o.bytes;
+  sectors += o.sectors;
+  wavefronts += o.wavefronts;
+  conflicts += o.conflicts;
+  barriers += o.barriers;
+  clusterBarriers += o.clusterBarriers;
+  return *this;
+}
+
+const OpCounts *ExecResult::of(Operation *op) const {
+  auto it = llvm::find_if(counts, [&](const OpCounts &c) { return c.op == op; });
+  return it == counts.end() ? nullptr : &*it;
+}
+
+OpCounts ExecResult::total() const {
+  OpCounts sum;
+  for (const OpCounts &c : counts)
+    sum += c;
+  return sum;
+}
+
+std::string ExecFault::text() const {
+  std::string line;
+  op->getLoc()->walk([&](Location l) {
+    auto at = dyn_cast<FileLineColLoc>(l);
+    if (!at)
+      return WalkResult::advance();
+    line = exec::say(at.getFilename().getValue(), ":", at.getLine(), ":", at.getColumn(), ": ");
+    return WalkResult::interrupt();
+  });
+  return line + op->getName().getStringRef().str() + ": " + what;
+}
+
+// --- blocks
+// -----------------------------------------------------------------------------------------------------
+
+namespace exec {
+
+RunState::RunState(std::span<const KernelArg> arguments) : args(arguments.begin(), arguments.end()) {
+  // Arguments that overlap share one history.
+  struct Extent {
+    std::uintptr_t begin, end;
+    std::int64_t size;
+    std::size_t arg;
+  };
+  std::vector<Extent> extents;
+  for (auto [n, a] : llvm::enumerate(args)) {
+    if (!a.isTensor())
+      continue;
+    auto at = reinterpret_cast<std::uintptr_t>(a.data);
+    std::int64_t size = std::int64_t(byteSize(a.dtype)), low = 0, high = size;
+    for (int d = 0; d < a.rank; ++d) {
+      std::int64_t reach = (a.dims[std::size_t(d)] - 1) * a.strides[std::size_t(d)] * size;
+      if (a.dims[std::size_t(d)] == 0)
+        low = high = 0;
+      else
+        (reach < 0 ? low : high) += reach;
+    }
+    extents.push_back({at + std::uintptr_t(low), at + std::uintptr_t(high), size, n});
+  }
+  llvm::sort(extents, [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
+  std::vector<int> rangeOf(args.size(), 0);
+  for (const Extent &e : extents) {
+    if (ranges.empty() || e.begin >= ranges.back().end) {
+      ranges.push_back({e.begin, e.end, e.size, {}});
+    } else {
+      GlobalRange &r = ranges.back();
+      r.end = std::max(r.end, e.end);
+      r.grain = std::gcd(std::gcd(r.grain, e.size), std::int64_t(e.begin - r.begin));
+    }
+    rangeOf[e.arg] = int(ranges.size()) - 1;
+  }
+  for (GlobalRange &r : ranges)
+    r.cells.resize((r.end - r.begin) / std::uintptr_t(r.grain));
+  for (auto [n, a] : llvm::enumerate(args))
+    if (a.isTensor())
+      views.push_back({static_cast<char *>(a.data),
+                       rangeOf[n],
+                       {a.dims.begin(), a.dims.begin() + a.rank},
+                       {a.strides.begin(), a.strides.begin() + a.rank}});
+}
+
+Cluster::Cluster(const Program &program, RunState &run)
+    : program(program), run(run), views(std::size_t(program.numViews)),
+      shared(std::size_t(program.sharedBytes * program.blocks)), values(std::size_t(program.valueBytes)),
+      sharedCells(shared.size() / std::size_t(program.sharedGrain)) {
+  for (auto &[slot, element] : program.constants)
+    for (std::int64_t i = 0; i < slot.count; ++i)
+      std::memcpy(data(slot) + i * slot.size, element.data(), std::size_t(slot.size));
+  for (auto &[slot, arg] : program.scalarArguments)
+    std::memcpy(data(slot), &run.args[std::size_t(arg)].scalar, std::size_t(slot.size));
+  for (auto [n, view] : llvm::enumerate(run.views))
+    views[std::size_t(program.viewOfArgument[n])] = view;
+}
+
+bool Cluster::runProgram(std::vector<std::int64_t> programNumber) {
+  number = std::move(programNumber);
+  parts = 1; // the first part finds out how many there are
+  for (part = 0; part < parts; ++part)
+    if (!runPart())
+      return false;
+  return true;
+}
+
+bool Cluster::runPart() {
+  firstEpoch = ++run.epoch; // nothing happens in these two
+  firstAcross = ++run.across;
+  barrier(/*ofCluster=*/true);
+  started = false;
+  next = 0;
+  while (next < int(program.actions.size()) && !failed()) {
+    const Action &action = program.actions[std::size_t(next++)];
+    action(*this);
+  }
+  if (!underWay.empty())
+    fail(program.func, "a block ends while copies into it are under way");
+  return !failed();
+}
+
+void Cluster::fail(Operation *op, const std::string &what) {
+  if (!failed())
+    run.result.fault = ExecFault{op, what};
+}
+
+void Cluster::barrier(bool ofCluster) {
+  ++run.epoch;
+  run.across += ofCluster;
+}
+
+bool Cluster::touch(Operation *op, Cell &c, int thread, bool write, const char *memory) {
+  auto race = [&](const char *what, int other) {
+    fail(op, say(what, " of ", memory, " by thread ", thread, " and ",
+                 other == Cell::many ? std::string("others") : say("thread ", other),
+                 " without a barrier between them"));
+    return false;
+  };
+  if (c.underWay) {
+    fail(op, say("thread ", thread, " accesses ", memory, " that is under way from another block"));
+    return false;
+  }
+  int block = program.blockOf(thread);
+  // A barrier of a block orders its own threads, one of the cluster all.
+  if ((c.writeEpoch == run.epoch && c.writer != thread) ||
+      (c.writeAcross == run.across && program.blockOf(c.writer) != block))
+    return race(write ? "two writes" : "a read after a write", c.writer);
+  if (write) {
+    if ((c.readEpoch == run.epoch && c.reader != thread) ||
+        (c.readAcross == run.across && c.readBlock != block))
+      return race("a write after a read", c.reader);
+    c.writeEpoch = run.epoch;
+    c.writeAcross = run.across;
+    c.writer = std::uint16_t(thread);
+  } else {
+    c.reader = c.readEpoch == run.epoch && c.reader != thread ? Cell::many : std::uint16_t(thread);
+    c.readBlock = c.readAcross == run.across && c.readBlock != block ? Cell::manyBlocks : std::uint8_t(block);
+    c.readEpoch = run.epoch;
+    c.readAcross = run.across;
+  }
+  return true;
+}
+
+bool Cluster::touchGlobal(Operation *op, int range, const char *at, std::int64_t bytes, int thread,
+                          bool write) {
+  GlobalRange &r = run.ranges[std::size_t(range)];
+  auto first = std::int64_t(reinterpret_cast<std::uintptr_t>(at) - r.begin);
+  for (std::int64_t i = first / r.grain; i * r.grain < first + bytes; ++i)
+    if (!touch(op, r.cells[std::size_t(i)], thread, write, "one element of global memory"))
+      return false;
+  return true;
+}
+
+char *Cluster::touchShared(Operation *op, const BufferAt &buffer, std::int64_t at, std::int64_t bytes,
+                           int thread, int block, bool write) {
+  if (at + bytes > program.sharedBytes) {
+    fail(op, say("thread ", thread, " accesses bytes ", at, " to ", at + bytes - 1,
+                 " of shared memory; the block has ", program.sharedBytes));
+    return nullptr;
+  }
+  if (at % bytes) {
+    fail(op, say("thread ", thread, " moves ", bytes, " bytes at once, from byte ", at, " of shared memory"));
+    return nullptr;
+  }
+  char *memory = shared.data() + block * program.sharedBytes + at;
+  for (std::int64_t i = 0; i < bytes; i += program.sharedGrain) {
+    Cell &c = cellAt(memory + i);
+    if (!write && c.writeEpoch < firstEpoch) {
+      fail(op, say("thread ", thread, " reads byte ", at, " of shared memory, which nothing has written"));
+      return nullptr;
+    }
+    if (!touch(op, c, thread, write, "one place in shared memory"))
+      return nullptr;
+    if (!write && c.buffer != buffer.number) {
+      fail(op, say("thread ", thread, " reads byte ", at,
+                   " of shared memory, which was last written through another buffer: both are live"));
+      return nullptr;
+    }
+    if (write)
+      c.buffer = std::uint16_t(buffer.number);
+  }
+  return memory;
+}
+
+// Copies to other blocks are ordered by the wait for them alone.
+bool Cluster::send(Operation *op, char *memory, std::int64_t bytes, std::vector<Cell *> &sent) {
+  for (std::int64_t i = 0; i < bytes; i += program.sharedGrain) {
+    Cell &c = cellAt(memory + i);
+    if (c.sentAcross == run.across) {
+      fail(op, "the same bytes are sent again without a barrier of the cluster between");
+      return false;
+    }
+    c.writeEpoch = firstEpoch;
+    c.writeAcross = firstAcross;
+    c.sentAcross = run.across;
+    c.underWay = true;
+    sent.push_back(&c);
+  }
+  return true;
+}
+
+} // namespace exec
+
+// --- runs
+// -------------------------------------------------------------------------------------------------------
+
+struct Executor::Impl {
+  exec::Program program;
+};
+
+Executor::Executor(std::unique_ptr<Impl> i) : impl(std::move(i)) {}
+Executor::~Executor() = default;
+
+std::unique_ptr<Executor> Executor::build(ModuleOp module) {
+  func::FuncOp kernel;
+  module.walk([&](func::FuncOp f) {
+    if (f->hasAttr(tileir::kernelAttr))
+      kernel = f;
+  });
+  if (!kernel) {
+    module.emitError("has no function with tile.kernel");
+    return nullptr;
+  }
+  auto impl = std::make_unique<Impl>();
+  if (!impl->program.decode(kernel))
+    return nullptr;
+  return std::unique_ptr<Executor>(new Executor(std::move(impl)));
+}
+
+ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts) const {
+  const exec::Program &p = impl->program;
+  exec::RunState run(args);
+  run.result.counts = p.counted;
+  std::vector<std::int64_t> programs;
+  if (p.grid) {
+    const KernelArg &x = run.args[cast<BlockArgument>(tileir::GridOp(p.grid).getX()).getArgNumber()];
+    for (auto [d, size] : llvm::enumerate(tileir::GridOp(p.grid).getSizes()))
+      programs.push_back((x.dims[d] + size - 1) / size);
+  }
+  std::int64_t total = 1;
+  for (std::int64_t n : programs)
+    total *= n;
+  exec::Cluster cluster(p, run);
+  cluster.wantedParts = parts;
+  for (std::int64_t at = 0; at < total; ++at) {
+    std::vector<std::int64_t> number(programs.size());
+    std::int64_t rest = at;
+    for (std::size_t d = programs.size(); d-- > 0; rest /= programs[d])
+      number[d] = rest % programs[d];
+    if (!cluster.runProgram(std::move(number)))
+      break;
+    ++run.result.programs;
+  }
+  return std::move(run.result);
+}
+
+} // namespace sectile::tgpu

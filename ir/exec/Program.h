@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Insides of the executor: a kernel as a list of actions, the state of a block, memory with its
+/// history.
+///
+/// Values live in slots. A tile's elements are register-major: element (register r, thread t) is number
+/// r * threads + t, so what one instruction of a warp touches is 32 neighbours.
+#pragma once
+
+#include "ir/AccessPlan.h"
+#include "ir/exec/Executor.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cstring>
+#include <functional>
+#include <map>
+
+namespace sectile::tgpu::exec {
+
+using tileir::dtypeOfType;
+using tileir::elementOf;
+using tileir::shapeOf;
+
+/// Coordinates of all places of a layout, by (register, thread).
+struct LayoutTable {
+  Layout layout;
+  int regs = 1, threads = 1;
+  std::vector<std::vector<std::int32_t>> coords; ///< per axis
+  std::vector<std::int32_t> linear;              ///< row-major number of the element
+  /// Stores what places share: the threads and registers whose free bits are 0.
+  bool owns(int reg, int thread) const { return owns(reg, thread % warpSize, thread / warpSize); }
+  bool owns(int reg, int lane, int warp) const {
+    return !(unsigned(reg) & freeRegs) && !(unsigned(lane) & freeLanes) && !(unsigned(warp) & freeWarps);
+  }
+  LayoutTable(const Layout &layout, int threads);
+
+private:
+  std::uint32_t freeRegs, freeLanes, freeWarps;
+};
+
+/// Where a value lives.
+struct Slot {
+  DType dtype = DType::i32;
+  std::int64_t size = 4;              ///< bytes of an element
+  std::int64_t count = 1;             ///< elements
+  std::int64_t offset = 0;            ///< in the block's memory of values
+  const LayoutTable *table = nullptr; ///< null: a scalar
+};
+/// A tensor view at run time. `range`: the memory it lies in.
+struct View {
+  char *data = nullptr;
+  int range = 0;
+  std::vector<std::int64_t> dims, strides; ///< in elements
+};
+/// A buffer in shared memory, behind views of it.
+struct BufferAt {
+  std::int64_t offset = 0;
+  BufferType type;
+  int number = 0; ///< of its allocation, from 1
+};
+
+// --- memory with its history
+// ------------------------------------------------------------------------------------
+
+/// Who touched a piece of memory, and between which barriers. Epochs count barriers of the whole run,
+/// `across` those of clusters; 0: never.
+struct Cell {
+  std::uint32_t writeEpoch = 0, readEpoch = 0, writeAcross = 0, readAcross = 0, sentAcross = 0;
+  std::uint16_t writer = 0, reader = 0; ///< threads; several readers: `many`
+  std::uint16_t buffer = 0;             ///< shared memory: the buffer through which it was written
+  std::uint8_t readBlock = 0;           ///< several: `manyBlocks`
+  bool underWay = false;                ///< sent by a block, not waited for
+  static constexpr std::uint16_t many = 0xffff;
+  static constexpr std::uint8_t manyBlocks = 0xff;
+};
+
+/// The memory of arguments that may overlap, with the history of each piece of `grain` bytes.
+struct GlobalRange {
+  std::uintptr_t begin = 0, end = 0;
+  std::int64_t grain = 1;
+  std::vector<Cell> cells;
+};
+
+/// What all blocks of a run share.
+struct RunState {
+  std::vector<KernelArg> args;
+  std::vector<View> views; ///< of tensor arguments
+  std::vector<GlobalRange> ranges;
+  std::uint32_t epoch = 0, across = 0;
+  ExecResult result;
+  explicit RunState(std::span<const KernelArg> args);
+};
+
+// --- programs
+// ---------------------------------------------------------------------------------------------------
+
+struct Program;
+
+/// The blocks that run one program: one, or those of a cluster, in step. Actions change them.
+class Cluster {
+public:
+  Cluster(const Program &program, RunState &run);
+  /// Runs one program of the grid, given by its number along each axis. False after a fault.
+  bool runProgram(std::vector<std::int64_t> number);
+
+  char *data(const Slot &s) { return values.data() + s.offset; }
+  template <class T> T scalar(const Slot &s) {
+    T v;
+    std::memcpy(&v, data(s), sizeof v);
+    return v;
+  }
+  std::int64_t index(const Slot &s) { return scalar<std::int64_t>(s); }
+  template <class T> void set(const Slot &s, T v) { std::memcpy(data(s), &v, sizeof v); }
+
+  /// Ends the run; keeps the first fault.
+  void fail(mlir::Operation *op, const std::string &what);
+  bool failed() const { return run.result.fault.has_value(); }
+  OpCounts &counts(int number) { return run.result.counts[std::size_t(number)]; }
+
+  /// A thread touches global memory; false after a fault.
+  bool touchGlobal(mlir::Operation *op, int range, const char *at, std::int64_t bytes, int thread,
+                   bool write);
+  /// A thread touches the shared memory of a block, of its own where none is named, `at` bytes from its
+  /// start; null after a fault.
+  char *touchShared(mlir::Operation *op, const BufferAt &buffer, std::int64_t at, std::int64_t bytes,
+                    int thread, int block, bool write);
+  char *touchShared(mlir::Operation *op, const BufferAt &buffer, std::int64_t at, std::int64_t bytes,
+                    int thread, bool write);
+  /// What was just written is under way until someone clears `underWay` of the cells; false after a fault.
+  bool send(mlir::Operation *op, char *memory, std::int64_t bytes, std::vector<Cell *> &sent);
+  void barrier(bool ofCluster);
+
+  const Program &program;
+  RunState &run;
+  int next = 0;                     ///< the next action
+  std::vector<std::int64_t> number; ///< of the program, per axis of the grid
+  std::vector<View> views;
+  std::vector<char> shared;                             ///< of all blocks
+  bool started = false;                                 ///< all blocks are known to run
+  std::map<std::int64_t, std::vector<Cell *>> underWay; ///< per count of arrivals
+  std::int64_t wantedParts = 1, parts = 1, part = 0; ///< blocks that share a program, and the one that runs
+  std::vector<std::vector<char>> partials;           ///< values of the parts so far, put together
+
+private:
+  bool runPart();
+  bool touch(mlir::Operation *op, Cell &cell, int thread, bool write, const char *memory);
+  Cell &cellAt(char *memory);
+  std::vector<char> values;
+  std::vector<Cell> sharedCells;
+  std::uint32_t firstEpoch = 0, firstAcross = 0; ///< of the running program
+};
+
+using Action = std::function<void(Cluster &)>;
+class Cluster;
+
+struct Program {
+  mlir::func::FuncOp func;
+  int blocks = 1, warps = 1, threads = warpSize; ///< warps and threads of all blocks
+  std::int64_t sharedBytes = 0, sharedGrain = 1;
+  std::vector<Action> actions;
+  std::vector<std::pair<Slot, std::vector<char>>> constants; ///< elements set once per block
+  std::vector<std::pair<Slot, int>> scalarArguments;
+  std::vector<int> viewOfArgument;
+  std::int64_t valueBytes = 0;
+  int numViews = 0;
+  tileir::GridOp grid;
+  std::vector<OpCounts> counted;
+
+  int blockOf(int thread) const { return thread / (threads / blocks); }
+
+  // --- for makers
+  tileir::IndexFacts facts;
+  const LayoutTable *table(const Layout &layout);
+  Slot slotFor(mlir::Type type);
+  Slot define(mlir::Value v) { return slots[v] = slotFor(v.getType()); }
+  const Slot &slot(mlir::Value v) const { return slots.find(v)->second; }
+  llvm::SmallVector<Slot> slotsOf(mlir::ValueRange values) const;
+  int view(mlir::Value v) const { return viewNumbers.lookup(v); }
+  int defineView(mlir::Value v) { return viewNumbers[v] = numViews++; }
+  llvm::DenseMap<mlir::Value, BufferAt> buffers;
+  int numBuffers = 0;
+  /// A place for an op's counts.
+  int count(mlir::Operation *op);
+
+  bool decode(mlir::func::FuncOp f);
+
+private:
+  bool block(mlir::Block &block);
+  bool operation(mlir::Operation *op);
+  bool forLoop(mlir::scf::ForOp op);
+  bool whileLoop(mlir::scf::WhileOp op);
+  bool branch(mlir::scf::IfOp op);
+  /// Copies values at once, so that they may change places.
+  void transfer(mlir::ValueRange from, llvm::ArrayRef<Slot> to);
+
+  llvm::DenseMap<mlir::Value, Slot> slots;
+  llvm::DenseMap<mlir::Value, int> viewNumbers;
+  std::map<std::string, std::unique_ptr<LayoutTable>> tables;
+};
+
+inline char *Cluster::touchShared(mlir::Operation *op, const BufferAt &buffer, std::int64_t at,
+                                  std::int64_t bytes, int thread, bool write) {
+  return touchShared(op, buffer, at, bytes, thread, program.blockOf(thread), write);
+}
+inline Cell &Cluster::cellAt(char *memory) {
+  return sharedCells[std::size_t((memory - shared.data()) / program.sharedGrain)];
+}
+
+/// Is coordinate c of an element between these bounds? On the axes that bounded ops name.
+struct Box {
+  struct Bound {
+    std::size_t axis;
+    Slot lo, hi;
+  };
+  llvm::SmallVector<Bound> bounds;
+  struct Limits {
+    std::size_t axis;
+    std::int64_t lo, hi;
+  };
+  Box(const Program &p, llvm::ArrayRef<std::int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi) {
+    for (auto [k, axis] : llvm::enumerate(axes))
+      bounds.push_back({std::size_t(axis), p.slot(lo[k]), p.slot(hi[k])});
+  }
+  llvm::SmallVector<Limits> now(Cluster &b) const {
+    llvm::SmallVector<Limits> limits;
+    for (const Bound &bound : bounds)
+      limits.push_back({bound.axis, b.index(bound.lo), b.index(bound.hi)});
+    return limits;
+  }
+  static bool holds(llvm::ArrayRef<Limits> limits, const LayoutTable &table, std::size_t element) {
+    return llvm::all_of(limits, [&](const Limits &l) {
+      std::int64_t c = table.coords[l.axis][element];
+      return l.lo <= c && c < l.hi;
+    });
+  }
+};
+
+/// The bytes of one element.
+std::vector<char> elementBytes(mlir::Attribute value, DType dtype);
+template <class... A> std::string say(A &&...parts) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  ((stream << parts), ...);
+  return text;
+}
+
+// --- makers: an op's action; null after a diagnostic
+// ------------------------------------------------------------
+
+// Values.cpp: elementwise, renames of registers
+Action make(Program &p, tileir::ConstantOp op);
+Action make(Program &p, tileir::SplatOp op);
+Action make(Program &p, tileir::IotaOp op);
+Action make(Program &p, tileir::UnaryOp op);
+Action make(Program &p, tileir::CastOp op);
+Action make(Program &p, tileir::BinaryOp op);
+Action make(Program &p, tileir::CompareOp op);
+Action make(Program &p, tileir::SelectOp op);
+Action make(Program &p, tileir::BroadcastOp op);
+Action make(Program &p, tileir::PermuteOp op);
+Action make(Program &p, tileir::ReshapeOp op);
+Action make(Program &p, ConvertLayoutOp op);
+Action make(Program &p, FillOutsideOp op);
+// Folds.cpp: what threads of a warp, or the matrix units, compute together
+Action make(Program &p, ReduceOp op);
+Action make(Program &p, CombinePartsOp op);
+Action make(Program &p, MmaSyncOp op);
+/// The product of operands that `operand` (true: a) reads from shared memory, row-major.
+Action makeFmaProduct(Program &p, MmaFmaOp op, std::function<std::vector<char>(Cluster &, bool)> operand);
+// Memory.cpp: views, global memory
+Action make(Program &p, tileir::GridOp op);
+Action make(Program &p, SplitRangeOp op);
+Action make(Program &p, tileir::DimOp op);
+Action make(Program &p, tileir::SliceOp op);
+Action make(Program &p, MisalignOp op);
+Action make(Program &p, GlobalLoadOp op);
+Action make(Program &p, GlobalStoreOp op);
+Action make(Program &p, GlobalGatherOp op);
+// Shared.cpp
+Action make(Program &p, BufferAllocOp op);
+Action make(Program &p, BufferViewOp op);
+Action make(Program &p, CopyOp op);
+Action make(Program &p, CopyOutOp op);
+Action make(Program &p, MmaFmaOp op);
+Action make(Program &p, BarrierOp op);
+Action make(Program &p, ClusterStartOp op);
+Action make(Program &p, PeerCopyOp op);
+Action make(Program &p, PeerWaitOp op);
+
+/// A null action with a diagnostic.
+Action refuse(mlir::Operation *op, const llvm::Twine &why);
+/// All copies of an element agree; else a fault at `op`.
+bool copiesAgree(Cluster &b, mlir::Operation *op, const Slot &s);
+
+} // namespace sectile::tgpu::exec

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file What each thread does with its own registers: elementwise ops, renames.
+#include "ir/InterpKernels.h"
+#include "ir/exec/Program.h"
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+
+namespace sectile::tgpu::exec {
+
+namespace {
+
+/// Shared by ops whose elements do not meet: all tiles have one layout. False after a diagnostic.
+bool oneLayout(Operation *op) {
+  Attribute encoding;
+  auto fits = [&](Type t) {
+    auto tile = dyn_cast<RankedTensorType>(t);
+    if (!tile)
+      return true;
+    bool same = !encoding || encoding == tile.getEncoding();
+    encoding = tile.getEncoding();
+    return same;
+  };
+  if (llvm::all_of(op->getOperandTypes(), fits) && llvm::all_of(op->getResultTypes(), fits))
+    return true;
+  return bool(refuse(op, "tiles have different layouts"));
+}
+
+/// The element of the result at c is x's at map(c), in a register of the same thread, the same for all.
+template <class M> Action rename(Program &p, Operation *op, Value x, Value result, M map) {
+  Slot from = p.slot(x), to = p.define(result);
+  int threads = p.threads;
+  if (!from.table) // a scalar is everywhere
+    return [=](Cluster &b) {
+      for (std::int64_t i = 0; i < to.count; ++i)
+        std::memcpy(b.data(to) + i * to.size, b.data(from), std::size_t(to.size));
+    };
+  const LayoutTable &source = *from.table;
+  ArrayRef<int64_t> shape = shapeOf(x.getType());
+  // Which element each thread wants.
+  std::int64_t registers = to.table ? to.table->regs : 1;
+  std::vector<std::int32_t> wanted;
+  for (std::int64_t n = 0; n < registers * threads; ++n) {
+    Coords c;
+    for (std::size_t d = 0; to.table && d < to.table->coords.size(); ++d)
+      c[int(d)] = to.table->coords[d][std::size_t(n)];
+    c = map(c);
+    std::int32_t linear = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      linear = linear * std::int32_t(shape[d]) + c[int(d)];
+    wanted.push_back(linear);
+  }
+  std::vector<int> sources;
+  for (std::int64_t r = 0; r < registers; ++r) {
+    const std::int32_t *want = wanted.data() + r * threads;
+    int found = -1;
+    for (int s = 0; s < source.regs && found < 0; ++s)
+      if (std::equal(want, want + threads, source.linear.data() + std::int64_t(s) * threads))
+        found = s;
+    if (found < 0)
+      return refuse(op, say("register ", r, " needs an element that its thread does not hold"));
+    sources.push_back(found);
+  }
+  std::int64_t row = threads * from.size;
+  if (to.table)
+    return [=](Cluster &b) {
+      for (auto [r, s] : llvm::enumerate(sources))
+        std::memcpy(b.data(to) + std::int64_t(r) * row, b.data(from) + s * row, std::size_t(row));
+    };
+  return [=, first = sources.front()](Cluster &b) {
+    const char *all = b.data(from) + first * row;
+    for (int t = 1; t < threads; ++t)
+      if (std::memcmp(all, all + t * from.size, std::size_t(from.size)))
+        return b.fail(op, say("threads 0 and ", t, " disagree on a scalar"));
+    std::memcpy(b.data(to), all, std::size_t(to.size));
+  };
+}
+
+} // namespace
+
+bool copiesAgree(Cluster &b, Operation *op, const Slot &s) {
+  std::int64_t elements = 1;
+  for (int d = 0; d < s.table->layout.rank(); ++d)
+    elements *= s.table->layout.dim(d);
+  if (elements == s.count)
+    return true; // no copies
+  std::vector<std::int32_t> first(std::size_t(elements), -1);
+  const char *data = b.data(s);
+  for (std::int64_t i = 0; i < s.count; ++i) {
+    std::int32_t &known = first[std::size_t(s.table->linear[std::size_t(i)])];
+    if (known < 0) {
+      known = std::int32_t(i);
+    } else if (std::memcmp(data + known * s.size, data + i * s.size, std::size_t(s.size))) {
+      b.fail(op, say("copies of one element differ in threads ", known % s.table->threads, " and ",
+                     i % s.table->threads));
+      return false;
+    }
+  }
+  return true;
+}
+
+Action make(Program &p, ConstantOp op) {
+  Slot s = p.define(op.getResult());
+  p.constants.push_back({s, elementBytes(op.getValue(), s.dtype)});
+  return [](Cluster &) {};
+}
+Action make(Program &p, SplatOp op) {
+  return rename(p, op, op.getX(), op.getResult(), [](Coords c) { return c; });
+}
+Action make(Program &p, IotaOp op) {
+  Slot s = p.define(op.getResult());
+  const std::vector<std::int32_t> &along = s.table->coords[std::size_t(op.getAxis())];
+  return [=, &along](Cluster &b) {
+    auto *out = reinterpret_cast<std::int64_t *>(b.data(s));
+    std::copy(along.begin(), along.end(), out);
+  };
+}
+
+Action make(Program &p, UnaryOp op) {
+  Slot x = p.slot(op.getX()), r = p.define(op.getResult());
+  auto kernel = interp::unaryKernel(op.getFn(), x.dtype, interp::hostIsa());
+  if (!oneLayout(op))
+    return nullptr;
+  if (!kernel)
+    return refuse(op, "no such function on this type");
+  return [=](Cluster &b) { kernel(b.data(x), b.data(r), x.count); };
+}
+Action make(Program &p, CastOp op) {
+  Slot x = p.slot(op.getX()), r = p.define(op.getResult());
+  if (!oneLayout(op))
+    return nullptr;
+  if (x.dtype == r.dtype)
+    return [=](Cluster &b) { std::memcpy(b.data(r), b.data(x), std::size_t(x.count * x.size)); };
+  auto kernel = interp::castKernel(r.dtype, x.dtype, interp::hostIsa());
+  if (!kernel)
+    return refuse(op, "no such conversion");
+  return [=](Cluster &b) { kernel(b.data(x), b.data(r), x.count); };
+}
+
+static Action pairwise(Program &p, Operation *op, interp::BinaryKernel kernel) {
+  Slot x = p.slot(op->getOperand(0)), y = p.slot(op->getOperand(1)), r = p.define(op->getResult(0));
+  if (!oneLayout(op))
+    return nullptr;
+  if (!kernel)
+    return refuse(op, "no such function on this type");
+  return [=](Cluster &b) { kernel(b.data(x), b.data(y), b.data(r), x.count); };
+}
+Action make(Program &p, BinaryOp op) {
+  return pairwise(p, op, interp::binaryKernel(op.getFn(), p.slot(op.getA()).dtype, interp::hostIsa()));
+}
+Action make(Program &p, CompareOp op) {
+  return pairwise(p, op, interp::compareKernel(op.getPred(), p.slot(op.getA()).dtype, interp::hostIsa()));
+}
+Action make(Program &p, SelectOp op) {
+  Slot c = p.slot(op.getCond()), x = p.slot(op.getA()), y = p.slot(op.getB()), r = p.define(op.getResult());
+  if (!oneLayout(op))
+    return nullptr;
+  auto kernel = interp::selectKernel(x.dtype, interp::hostIsa());
+  return [=](Cluster &b) {
+    if (!c.table && x.table) // one condition for all elements
+      std::memcpy(b.data(r), b.data(b.scalar<bool>(c) ? x : y), std::size_t(r.count * r.size));
+    else
+      kernel(reinterpret_cast<const bool *>(b.data(c)), b.data(x), b.data(y), b.data(r), r.count);
+  };
+}
+
+Action make(Program &p, BroadcastOp op) {
+  auto from = shapeOf(op.getX().getType());
+  return rename(p, op, op.getX(), op.getResult(), [=](Coords c) {
+    for (auto [d, length] : llvm::enumerate(from))
+      if (length == 1)
+        c[int(d)] = 0;
+    return c;
+  });
+}
+Action make(Program &p, PermuteOp op) {
+  return rename(p, op, op.getX(), op.getResult(), [perm = op.getPerm()](Coords c) {
+    Coords r;
+    for (auto [d, from] : llvm::enumerate(perm))
+      r[int(from)] = c[int(d)];
+    return r;
+  });
+}
+Action make(Program &p, ReshapeOp op) {
+  auto from = shapeOf(op.getX().getType()), to = shapeOf(op.getResult().getType());
+  return rename(p, op, op.getX(), op.getResult(), [=](Coords c) {
+    std::int64_t n = 0;
+    for (std::size_t d = 0; d < to.size(); ++d)
+      n = n * to[d] + c[int(d)];
+    Coords r;
+    for (std::size_t d = from.size(); d-- > 0; n /= from[d])
+      r[int(d)] = std::int32_t(n % from[d]);
+    return r;
+  });
+}
+Action make(Program &p, ConvertLayoutOp op) {
+  return rename(p, op, op.getX(), op.getResult(), [](Coords c) { return c; });
+}
+
+Action make(Program &p, FillOutsideOp op) {
+  Slot x = p.slot(op.getX()), r = p.define(op.getResult());
+  std::vector<char> fill = elementBytes(op.getFill(), r.dtype);
+  return [=, box = Box(p, op.getAxes(), op.getLo(), op.getHi())](Cluster &b) {
+    std::memcpy(b.data(r), b.data(x), std::size_t(x.count * x.size));
+    auto limits = box.now(b);
+    for (std::int64_t i = 0; i < r.count; ++i)
+      if (!Box::holds(limits, *r.table, std::size_t(i)))
+        std::memcpy(b.data(r) + i * r.size, fill.data(), fill.size());
+  };
+}
+
+} // namespace sectile::tgpu::exec
