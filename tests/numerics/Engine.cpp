@@ -6,6 +6,7 @@
 #include "dsl/Lower.h"
 #include "ir/Interp.h"
 #include "ir/TileDialect.h"
+#include "ir/exec/Executor.h"
 #include "passes/Passes.h"
 #include "runtime/Launch.h"
 
@@ -81,6 +82,35 @@ Compiled compile(const std::string &text, const std::vector<KernelArg> &args, co
     result.problem = e.what();
   }
   return result;
+}
+
+std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &args, const std::string &arch,
+                         int warps, bool &limit) {
+  ContextLease context;
+  std::string messages;
+  mlir::ScopedDiagnosticHandler collect(context.get(),
+                                        [&](mlir::Diagnostic &d) { messages += d.str() + "; "; });
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
+  if (!module)
+    return "does not parse: " + messages;
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (args[i].isTensor())
+      setSpecialisation(*module, unsigned(i), specialise(args[i]), args[i].rank);
+  passes::PipelineOptions options;
+  options.arch = arch;
+  options.schedule.warps = warps;
+  mlir::PassManager pm(context.get());
+  passes::buildPipeline(pm, options);
+  if (mlir::failed(pm.run(*module))) {
+    ErrorParts parts;
+    limit = splitDiagnostic(messages, parts);
+    return "lowering: " + messages;
+  }
+  auto executor = tgpu::Executor::build(*module);
+  if (!executor)
+    return "the executor refuses it: " + messages;
+  tgpu::ExecResult result = executor->run(args);
+  return result.fault ? result.fault->text() : std::string();
 }
 
 bool havePtxas() { return runtime::Ptxas::find().has_value(); }

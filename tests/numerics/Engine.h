@@ -26,6 +26,10 @@ struct Compiled {
 /// there. Any thread.
 Compiled compile(const std::string &text, const std::vector<KernelArg> &args, const std::string &arch,
                  bool assemble);
+/// Lowers the kernel, specialised to these arguments, to final tgpu form with so many warps per block (0: as the
+/// passes choose) and runs it thread by thread. Empty, or what went wrong; `limit`: that is a limit of the target.
+std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &args, const std::string &arch,
+                         int warps, bool &limit);
 bool havePtxas();
 std::vector<std::string> archNames();
 

@@ -24,7 +24,7 @@ using namespace sectile::numerics;
 namespace {
 
 struct Options {
-  enum Mode { interp, assemble, gpu, list, text, self } mode = interp;
+  enum Mode { interp, threads, assemble, gpu, list, text, self } mode = interp;
   std::string arch, only;
   std::uint64_t seed = 1, random = 0;
   int jobs = 0, workers = 4, part = 0, parts = 1;
@@ -34,6 +34,8 @@ struct Options {
 constexpr const char *usage = R"(usage: sectile_whitebox numerics [mode] [options]
 Modes:
   --interp          every case on the interpreter against the host reference (default)
+  --threads         every case lowered with 1 to 16 warps per block, as the passes choose, and run thread by thread on
+                    the executor, against the host reference
   --assemble        every case lowered and assembled; a part of them for every target
   --gpu             every case on GPU 0, against the host reference and the interpreter
   --list            names of the cases
@@ -83,6 +85,8 @@ Options parse(int argc, char **argv) {
     };
     if (flag == "--interp")
       o.mode = Options::interp;
+    else if (flag == "--threads")
+      o.mode = Options::threads;
     else if (flag == "--assemble")
       o.mode = Options::assemble;
     else if (flag == "--gpu")
@@ -239,6 +243,28 @@ Outcome interpCase(const Options &o, const Case &c) {
   return r;
 }
 
+Outcome threadsCase(const Options &o, const Case &c) {
+  Prepared p = prepare(o, c, Where::interpreter);
+  if (p.outcome.kind != Outcome::passed)
+    return p.outcome;
+  Outcome r = checkInterpreter(p, p.expected, false);
+  int ran = 0;
+  for (int warps : {0, 1, 2, 4, 8, 16}) {
+    std::vector<Memory> memory = p.before;
+    bool limit = false;
+    std::string problem = runOnThreads(p.text, launchArguments(p.kernel, memory),
+                                       o.arch.empty() ? "sm_90a" : o.arch, warps, limit);
+    if (limit && warps)
+      continue; // too few threads for its registers
+    if (problem.empty())
+      problem = compare(p.kernel, p.expected, p.before, memory);
+    if (!problem.empty())
+      return failure(fmt::format("{} warps: {}", warps, problem));
+    ++ran;
+  }
+  return ran > 1 ? r : failure("no number of warps was possible");
+}
+
 Outcome assembleCase(const Options &o, const Case &c) {
   Kernel kernel = c.make();
   std::string text = kernel.text(), problems, remarks;
@@ -384,7 +410,9 @@ int run(const Options &o) {
     options.jobs = o.jobs;
     options.stallSeconds = 120; // a loaded machine
     outcomes = runInWorkers(cases.size(), options, [&](std::size_t i) {
-      return o.mode == Options::interp ? interpCase(o, cases[i]) : assembleCase(o, cases[i]);
+      return o.mode == Options::interp    ? interpCase(o, cases[i])
+             : o.mode == Options::threads ? threadsCase(o, cases[i])
+                                          : assembleCase(o, cases[i]);
     });
   }
   std::size_t passed = 0, failed = 0, skipped = 0;
