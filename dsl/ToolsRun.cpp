@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sectile-run`: runs a module as text on the interpreter or a GPU with generated arguments, or prints a
-// stage of it.
+// `sectile-run`: runs a module as text on the interpreter, its lowered code on the executor or a GPU, with
+// generated arguments, or prints a stage of it.
 #include "dsl/ToolsRun.h"
 #include "dsl/Context.h"
 #include "dsl/Diagnostics.h"
@@ -10,6 +10,7 @@
 #include "dsl/ToolsCommon.h"
 #include "ir/Interp.h"
 #include "ir/TileDialect.h"
+#include "ir/exec/Executor.h"
 #include "runtime/Launch.h"
 
 #include <sectile/Buffer.h>
@@ -80,15 +81,20 @@ void printOutputs(const std::vector<ToolArg> &args) {
   printOut(text);
 }
 
-int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
-  StageTimes times;
+LowerOptions loweringOf(mlir::ModuleOp module, const RunOptions &options, const std::string &arch, Stage until) {
   LowerOptions lowering;
   lowering.kernel = kernelName(module);
-  lowering.pipeline.arch = options.arch;
+  lowering.pipeline.arch = arch;
   lowering.pipeline.schedule.warps = options.warps;
   lowering.pipeline.schedule.cluster = options.cluster;
   lowering.pipeline.schedule.split = options.split;
-  lowering.until = stage;
+  lowering.until = until;
+  return lowering;
+}
+
+int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
+  StageTimes times;
+  LowerOptions lowering = loweringOf(module, options, options.arch, stage);
   Lowered lowered = lower(module, lowering, times);
   const std::string &text = stage == Stage::ptx     ? lowered.artifact.ptx
                             : stage == Stage::cubin ? lowered.artifact.cubin
@@ -107,18 +113,9 @@ int emitText(mlir::ModuleOp module, const RunOptions &options, Stage stage) {
   return exitOk;
 }
 
-void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &options,
-              std::vector<ToolArg> &args) {
-  StageTimes times;
-  LowerOptions lowering;
-  lowering.kernel = kernelName(module);
-  lowering.pipeline.arch = device.arch();
-  lowering.pipeline.schedule.warps = options.warps;
-  lowering.pipeline.schedule.cluster = options.cluster;
-  lowering.pipeline.schedule.split = options.split;
-  auto artifact = std::make_shared<Artifact>(lower(module, lowering, times).artifact);
-  runtime::Module code(lowering.kernel, artifact);
-  Stream stream = device.stream();
+/// Calls `run` with the arguments in memory of a device.
+void onDevice(const Stream &stream, std::vector<ToolArg> &args,
+              llvm::function_ref<void(std::span<const KernelArg>)> run) {
   std::vector<Buffer<u8>> buffers;
   std::vector<KernelArg> passed;
   for (ToolArg &a : args) {
@@ -129,12 +126,55 @@ void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &opt
     buffers.back().copyFrom(a.bytes);
     passed.back().data = buffers.back().data();
   }
-  runtime::launch(code, passed, stream);
+  run(passed);
   stream.synchronize();
   size_t next = 0;
   for (ToolArg &a : args)
     if (a.arg.isTensor())
       buffers[next++].copyTo(a.bytes);
+}
+
+void runOnGpu(mlir::ModuleOp module, const Device &device, const RunOptions &options,
+              std::vector<ToolArg> &args) {
+  StageTimes times;
+  LowerOptions lowering = loweringOf(module, options, device.arch(), Stage::cubin);
+  auto artifact = std::make_shared<Artifact>(lower(module, lowering, times).artifact);
+  runtime::Module code(lowering.kernel, artifact);
+  Stream stream = device.stream();
+  onDevice(stream, args, [&](std::span<const KernelArg> passed) { runtime::launch(code, passed, stream); });
+}
+
+/// One line per op: its place, what it moved, what that cost.
+std::string countersText(const tgpu::ExecResult &result) {
+  std::string text = fmt::format("{} programs\n{:>10} {:>12} {:>10} {:>8} {:>10} {:>10} {:>8}  op\n", result.programs,
+                                 "requests", "bytes", "sectors", "per req", "wavefronts", "conflicts", "barriers");
+  for (const tgpu::OpCounts &c : result.counts) {
+    SourceLoc at = sourceLocOf(c.op->getLoc());
+    double perRequest = c.requests ? static_cast<double>(c.sectors) / static_cast<double>(c.requests) : 0;
+    text += fmt::format("{:10} {:12} {:10} {:8.1f} {:10} {:10} {:8}  {} {}:{}:{}\n", c.requests, c.bytes, c.sectors,
+                        perRequest, c.wavefronts, c.conflicts, c.barriers, c.op->getName().getStringRef().str(),
+                        at.file, at.line, at.column);
+  }
+  return text;
+}
+
+std::string runOnExecutor(mlir::ModuleOp module, const RunOptions &options, std::vector<ToolArg> &args) {
+  StageTimes times;
+  LowerOptions lowering = loweringOf(module, options, options.arch, Stage::tgpu);
+  std::string flags = fmt::format("--device=executor --arch={}", options.arch), before = moduleText(module, true);
+  lower(module, lowering, times);
+  DiagnosticCollector diagnostics(module.getContext());
+  auto executor = tgpu::Executor::build(module);
+  if (!executor)
+    diagnostics.raise(lowering.kernel, "executor", before, flags);
+  tgpu::ExecResult result;
+  onDevice(Device::interpreter().stream(), args, [&](std::span<const KernelArg> passed) {
+    result = executor->run(passed, std::max(1, options.split));
+  });
+  if (result.fault)
+    throw InternalError(fmt::format("the lowered code of kernel '{}' is wrong: {}", lowering.kernel, result.fault->text()),
+                        writeReproducer(lowering.kernel, "executor", before, flags));
+  return options.counters ? countersText(result) : std::string();
 }
 
 void addCommonOptions(CLI::App &app, RunOptions &options, const std::string &whatFor) {
@@ -164,10 +204,12 @@ CLI::IsMember isStage() {
 } // namespace
 
 void addRunOptions(CLI::App &app, RunOptions &options) {
-  addCommonOptions(app, options, " of --emit");
+  addCommonOptions(app, options, " of --emit and --device=executor");
   app.add_option("--device", options.device, "Where to run")
-      ->check(CLI::IsMember({"interpreter", "gpu"}))
+      ->check(CLI::IsMember({"interpreter", "executor", "gpu"}))
       ->capture_default_str();
+  app.add_flag("--counters", options.counters,
+               "With --device=executor: print what each memory op moved, and what that cost");
   app.add_option("--emit", options.emit, "Print a stage instead of running")->check(isStage());
 }
 
@@ -216,8 +258,11 @@ int runFile(const RunOptions &options) {
   if (!options.emit.empty())
     return emitText(*module, options, *parseStage(options.emit));
 
+  std::string counters;
   if (options.device == "gpu") {
     runOnGpu(*module, Device::gpu(0), options, args);
+  } else if (options.device == "executor") {
+    counters = runOnExecutor(*module, options, args);
   } else {
     DiagnosticCollector diagnostics(context.get());
     auto program = tileir::InterpProgram::build(*module);
@@ -230,6 +275,7 @@ int runFile(const RunOptions &options) {
     program->run(passed);
   }
   printOutputs(args);
+  printOut(counters);
   return exitOk;
 }
 

@@ -15,6 +15,7 @@ namespace sectile::tools {
 struct RunOptions {
   std::string file, device = "interpreter", emit, arch = "sm_90a", out;
   int warps = 0, cluster = 0, split = 0;
+  bool counters = false; ///< of the executor
   std::vector<std::string> args;
 };
 

@@ -110,7 +110,7 @@ class Information(Cli):
         self.fails(USAGE, "{tile,tgpu,llvm,ptx,cubin}", "emit", "x.mlir", "--stage=sass")
         self.fails(USAGE, ["sm_75", *ARCHES], "emit", "x.mlir", "--stage=ptx", "--arch=sm_75")
         self.fails(USAGE, "--warps", "run", "x.mlir", "--warps=99")
-        self.fails(USAGE, "{interpreter,gpu}", "run", "x.mlir", "--device=tpu")
+        self.fails(USAGE, "{interpreter,executor,gpu}", "run", "x.mlir", "--device=tpu")
         self.fails(USAGE, "--max-bytes", "cache", "prune", "--max-bytes=-5")
         self.fails(USAGE, "--max-bytes", "cache", "prune", "--max-bytes=lots")
         self.fails(USAGE, "{bash,zsh,fish}", "completion", "tcsh")
@@ -141,6 +141,22 @@ class Files(Cli):
         self.assertEqual(self.call("run", *words, file), "arg1 5 f32 [0, 2, 4, 6, 8]\n")
         self.assertEqual(self.call("run", "-", *words, text=ADD), "arg1 5 f32 [0, 2, 4, 6, 8]\n")
         self.assertEqual(self.call(file, *words, program=SECTILE_RUN), "arg1 5 f32 [0, 2, 4, 6, 8]\n")
+
+    def test_run_lowered_code_on_the_executor(self):
+        file = self.write("add.mlir", ADD)
+        words = ["--device=executor", "--arg", "200xf32=iota", "--arg", "200xf32=bytes:255"]
+        out = self.call("run", file, *words)
+        self.assertEqual(out, self.call("run", file, *words[1:]))
+        counted = self.call("run", file, *words, "--counters")
+        self.assertTrue(counted.startswith(out))
+        table = [line.split() for line in counted[len(out):].splitlines()]
+        self.assertEqual(table[0], ["4", "programs"])
+        load, store = table[2:]
+        self.assertEqual([load[7], store[7]], ["tgpu.global_load", "tgpu.global_store"])
+        for row in (load, store):  # 800 bytes, 32 in a sector
+            self.assertEqual((row[1], row[2], row[5]), ("800", "25", "0"))
+        self.assertIn("add.mlir:4:8", load[8])
+        self.fails(USAGE, "--counters", "emit", file, "--stage=tgpu", "--counters")
 
     def test_bad_arguments(self):
         file = self.write("add.mlir", ADD)
@@ -274,7 +290,7 @@ class Completion(Cli):
         self.assertEqual(self.bash("emit", "ker"), ["kernel.mlir", "kernels"])
         self.assertEqual(self.bash("cache", "list", "--dir", "ker"), ["kernels"])
         self.assertEqual(self.bash("run", "kernel.mlir", "--dev"), ["--device"])
-        self.assertEqual(self.bash("run", "kernel.mlir", "--device", ""), ["gpu", "interpreter"])
+        self.assertEqual(self.bash("run", "kernel.mlir", "--device", ""), ["executor", "gpu", "interpreter"])
         self.assertEqual(self.bash("completion", ""), ["bash", "fish", "zsh"])
         self.assertEqual(self.bash("targets", "--js"), ["--json"])
 
