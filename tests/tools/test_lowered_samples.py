@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of a sample, lowered with every number of warps per block and run thread by thread on the executor, against
+the interpreter.
+
+    test_lowered_samples.py path/to/sample path/to/sectile
+
+Each argument gets the same length on all axes: one so small that every element is printed and compared, one with several
+tiles and a tail of which count, sum, least and greatest are compared. Integers are compared exactly, floats to what
+the order of a sum may change.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+
+LENGTHS = (16, 77)
+WARPS = (0, 1, 2, 4, 8, 16)
+NAMES = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i1": "bool", **{f"ui{n}": f"u{n}" for n in (8, 16, 32, 64)}}
+# Steps of a type relative to its largest element.
+STEPS = {"f64": 1e-12, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2, "e4m3": 0.15, "e5m2": 0.3}
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def modules(text):
+    """Single kernels of what --emit=tile --kernel=all printed, without facts of the sample's arguments."""
+    text = re.sub(r"tile\.(align|dim_div|dim_max|stride_div|stride_rem|unit_stride) = (array<i64: [^>]*>|\d+ : i64)(, )?", "", text)
+    text = re.sub(r"tile\.small(, )?", "", text).replace(", }", "}").replace(" {}", "")
+    return [part for part in re.split(r"^(?=module\b)", text, flags=re.M) if "func.func" in part]
+
+
+def arguments(module, length):
+    """--arg words for the kernel's signature."""
+    header = re.search(r"func\.func @\w+\((.*?)\) attributes", module, flags=re.S).group(1)
+    words = []
+    for number, (view, scalar) in enumerate(re.findall(r"%\w+: (?:!tile\.tensor<(\d+, \w+)>|(\w+))", header)):
+        if scalar:
+            dtype = NAMES.get(scalar, scalar)
+            words.append(f"--arg={dtype}={'0.5' if dtype in STEPS else '3'}")
+            continue
+        rank, dtype = view.split(", ")
+        dtype = NAMES.get(dtype, dtype)
+        fill = f"normal:{number + 1}" if dtype in STEPS else "iota"
+        words.append(f"--arg={'x'.join([str(length)] * int(rank))}x{dtype}={fill}")
+    return words
+
+
+def numbers(line):
+    """(dtype, is the text a summary, numbers) of 'arg1 16x16 f32 [0, 1]' or '.. f32 5929 elements, sum 3.5, min ..'."""
+    dtype = next(word for word in line.split() if word in STEPS or re.fullmatch(r"[iu]\d+|bool|index", word))
+    after = line.split(f" {dtype} ", 1)[1]
+    return dtype, "elements" in after, [float(n) for n in re.findall(r"[-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?)", after)]
+
+
+def differ(want, got):
+    """What is wrong in `got`, or None."""
+    want, got = want.splitlines(), got.splitlines()
+    if len(want) != len(got):
+        return f"{len(got)} outputs, {len(want)} expected"
+    for a, b in zip(want, got):
+        (dtype, summary, x), (other, _, y) = numbers(a), numbers(b)
+        if dtype != other or len(x) != len(y):
+            return f"{b[:80]} for {a[:80]}"
+        largest = max([abs(v) for v in (x[2:] if summary else x) if abs(v) < float("inf")] + [1e-30])
+        for i, (p, q) in enumerate(zip(x, y)):
+            same = p == q or (p != p and q != q)
+            bound = STEPS.get(dtype, 0) * largest * (x[0] if summary and i == 1 else 1)
+            if not same and not abs(p - q) <= bound:
+                return f"{q} for {p} in {a[:60]}"
+    return None
+
+
+def main():
+    sample, sectile = sys.argv[1:3]
+    status, text, problem = run(sample, "--small", "--emit=tile", "--kernel=all")
+    if status:
+        sys.exit(f"{sample} --emit=tile: {problem}")
+    kernels = modules(text)
+    passed = failed = 0
+    for module in kernels:
+        name = re.search(r"func\.func @(\w+)", module).group(1)
+        with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+            file.write(module)
+            file.flush()
+            for length in LENGTHS:
+                words = ["run", file.name, *arguments(module, length)]
+                status, want, problem = run(sectile, *words)
+                if status or not want:
+                    print(f"failed: {name} of {length}: interpreter: {problem}")
+                    failed += 1
+                    continue
+                for warps in WARPS:
+                    status, got, problem = run(sectile, *words, "--device=executor", f"--warps={warps}")
+                    if status == 1 and warps and "[check_resources" in problem:
+                        continue  # too many registers for so few threads
+                    wrong = problem if status else differ(want, got)
+                    if wrong:
+                        print(f"failed: {name} of {length}, {warps} warps: {wrong.strip()}")
+                    failed += bool(wrong)
+                    passed += not wrong
+    print(f"{len(kernels)} kernels: {passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
