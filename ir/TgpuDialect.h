@@ -21,6 +21,8 @@ namespace sectile::tgpu {
 inline constexpr llvm::StringLiteral launchAttr = "tgpu.launch"; ///< #tgpu.launch, on the function
 inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", on the function
 inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 bytes: alignment of an access's first element
+inline constexpr llvm::StringLiteral paddedAttr = "tgpu.padded"; ///< [[old, new], ..] tile lengths, on the function
+inline constexpr llvm::StringLiteral lengthsAttr = "tgpu.lengths"; ///< true lengths, on accesses of padded tiles
 
 /// The layout of a distributed tile; nullopt if the type has none.
 std::optional<Layout> layoutOf(mlir::Type t);

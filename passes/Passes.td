@@ -27,6 +27,15 @@ def ResolveTailsPass : SectilePass<"sectile-resolve-tails", "ResolveTails"> {
   }];
 }
 
+def PadTilesPass : SectilePass<"sectile-pad-tiles", "PadTiles"> {
+  let summary = "Tile axes with an odd factor above 15 grow";
+  let description = [{
+    Before: plain values of any lengths; missing lanes are explicit. After: a length has an odd factor of at most 15, except
+    where a reshape splits or joins the axis. The kernel lists what grew in `tgpu.padded`, accesses of grown tiles their true
+    lengths in `tgpu.lengths`.
+  }];
+}
+
 def SplitReductionPass : SectilePass<"sectile-split-reduction", "SplitReduction"> {
   let summary = "Share a loop that only accumulates among several blocks";
   let description = [{

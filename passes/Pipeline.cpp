@@ -35,6 +35,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(createAlignRowsPass()); // what it moves before the row does not exist, by the rules of tails
   pm.addPass(
       createResolveTailsPass()); // while tiles are still values: existence is a property of the program
+  pm.addPass(createPadTilesPass()); // missing lanes are explicit; atoms and layouts come after
   clean(true);                   // bounds of several accesses are often one value
   pm.addPass(createReuseFillsPass()); // knows equal bounds as one value
   pm.addPass(createSplitReductionPass(split)); // while sums are still one op, and extents plain numbers

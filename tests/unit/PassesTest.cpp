@@ -640,6 +640,54 @@ TEST_CASE("blocks of a cluster that do not wait for each other are noticed", "[p
              Catch::Contains("sent again without a barrier of the cluster"));
 }
 
+TEST_CASE("tile lengths with an odd factor above 15 on threads", "[passes]") {
+  SECTION("rows") {
+    for (auto [rows, width] : std::vector<std::pair<int, int>>{
+             {7, 100}, {17, 33}, {1, 1234}, {1, 12345}, {34, 3}, {5, 17}, {1, 19}}) {
+      std::string view = tensorType(2, DType::f32), ids = tensorType(2, DType::i64);
+      std::string tile = tileType({rows, width}, DType::f32), line = tileType({rows, 1}, DType::f32),
+                  index = "tensor<" + std::to_string(rows) + "x1xindex>",
+                  place = tileType({rows, 1}, DType::i64),
+                  flags = "tensor<" + std::to_string(rows) + "x" + std::to_string(width) + "xi1>";
+      // Exact in any order. Lanes past the tile would show in the product and the sum (3 everywhere), in the
+      // extremes and in the positions.
+      std::string text = kernelText("%X: " + view + ", %Y: " + view + ", %I: " + ids, R"(
+      %r = tile.grid %X [)" + std::to_string(rows) + "] : " + view + R"( -> index
+      %c0 = tile.constant 0 : index
+      %three = tile.constant dense<3.0> : )" + tile + R"(
+      %x = tile.load %X[%r, %c0] : )" + view + " -> " + tile + R"(
+      %m = tile.reduce min %x, 1 : )" + tile + " -> " + line + R"(
+      %n = tile.reduce maxnum %x, 1 : )" + tile + " -> " + line + R"(
+      %a = tile.reduce argmax %x, 1 : )" + tile + " -> " + index + R"(
+      %s = tile.reduce sum %three, 1 : )" + tile + " -> " + line + R"(
+      %c = tile.reduce sum %x, 0 : )" + tile + " -> " + tileType({1, width}, DType::f32) + R"(
+      %t = tile.binary add %m, %s : )" + line + R"(
+      %u = tile.binary sub %t, %n : )" + line + R"(
+      %ub = tile.broadcast %u : )" + line + " -> " + tile + R"(
+      %cb = tile.broadcast %c : )" + tileType({1, width}, DType::f32) + " -> " + tile + R"(
+      %v = tile.binary add %ub, %cb : )" + tile + R"(
+      %ge = tile.compare ge %v, %x : )" + tile + " -> " + flags + R"(
+      %k = tile.keep %ge, %v : )" + flags + ", " + tile + R"(
+      %p = tile.cast %a : )" + index + " -> " + place + R"(
+      tile.store %k, %Y[%r, %c0] : )" + tile + ", " + view + R"(
+      tile.store %p, %I[%r, %c0] : )" + place + ", " + ids);
+      INFO(rows << " x " << width);
+      // Tensors longer than a tile: what lies past the tile is there to be read and written wrongly.
+      for (std::int64_t dim : {width + 20, width, width - width / 5})
+        checkOnThreads(text, {}, smallNumbers<f32>({rows + 2, dim}, 3), Host<f32>({rows + 2, dim}, -9.0f),
+                       Host<i64>({rows + 2, 1}, -1));
+    }
+  }
+  SECTION("products") {
+    checkMatmul<bf16, f32>(51, 68, 34);
+    checkMatmul<f16, f16>(17, 19, 23);
+    checkMatmul<i8, i32>(33, 34, 35);
+    checkMatmul<e4m3, f32>(50, 17, 66);
+    checkMatmul<f32, f32>(17, 8, 40);
+    checkMatmul<f64, f64>(17, 17, 17);
+  }
+}
+
 TEST_CASE("ranks 1 to 5 and element types on threads", "[passes]") {
   auto check = [](auto zero, std::vector<std::int64_t> shape, std::vector<std::int64_t> dims) {
     using T = decltype(zero);
