@@ -25,6 +25,10 @@
 #include <memory>
 #include <unordered_map>
 
+namespace sectile {
+class ShufflePlan;
+}
+
 namespace sectile::codegen {
 
 using Regs = llvm::SmallVector<llvm::Value *, 8>;
@@ -107,6 +111,7 @@ private:
   mlir::LogicalResult emitReshape(tileir::ReshapeOp op);
   mlir::LogicalResult emitPermute(tileir::PermuteOp op);
   mlir::LogicalResult emitConvert(tgpu::ConvertLayoutOp op);
+  mlir::LogicalResult emitShuffles(tgpu::ConvertLayoutOp op, const ShufflePlan &plan); ///< EmitShuffle.cpp
   void emitIota(tileir::IotaOp op);
 
   // --- EmitElementwise.cpp, EmitInteger.cpp, EmitCast.cpp, EmitMath.cpp: one register at a time

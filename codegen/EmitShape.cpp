@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Ops that only rename registers: broadcast, reshape, permute, layout conversions within a thread,
-/// iota.
+/// \file Ops that only rename registers: broadcast, reshape, permute, layout conversions within a thread
+/// (those within a warp: EmitShuffle.cpp), iota.
 #include "codegen/EmitContext.h"
+#include "ir/base/ShufflePlan.h"
 
 namespace sectile::codegen {
 namespace {
@@ -94,6 +95,10 @@ mlir::LogicalResult EmitContext::emitPermute(tileir::PermuteOp op) {
 }
 
 mlir::LogicalResult EmitContext::emitConvert(tgpu::ConvertLayoutOp op) {
+  auto src = tgpu::layoutOf(op.getX().getType()), dst = tgpu::layoutOf(op.getType());
+  if (src && dst && conversionKind(*src, *dst) == ConversionKind::ShuffleLanes)
+    if (std::optional<ShufflePlan> plan = ShufflePlan::make(*src, *dst))
+      return emitShuffles(op, *plan);
   return renameRegisters(op, op.getX(), op.getResult(), [](const Coords &c) { return c; });
 }
 
