@@ -126,18 +126,16 @@ bool equalAlong(Value tile, int64_t axis) {
 // --- shared memory
 // ----------------------------------------------------------------------------------------------
 
-Swizzle::Swizzle(BufferType buffer) {
-  if (ArrayRef<int64_t> s = buffer.getSwizzle(); !s.empty()) {
-    chunk = s[0];
-    span = s[1];
-    shift = s[2];
-  }
+Swizzle swizzleOf(BufferType buffer) {
+  ArrayRef<int64_t> p = buffer.getSwizzle(), shape = buffer.getShape();
+  return *Swizzle::parse({p.data(), p.size()}, llvm::product_of(shape.drop_back()), shape.back(),
+                         int64_t(byteSize(*dtypeOfType(buffer.getElementType()))));
 }
 
 VectorPlan planShared(BufferType buffer, const Layout &layout) {
   int64_t length = buffer.getShape().back();
   int64_t elems = widestAccess / int64_t(byteSize(*dtypeOfType(buffer.getElementType())));
-  if (int64_t chunk = Swizzle(buffer).chunk)
+  if (int64_t chunk = swizzleOf(buffer).chunk)
     elems = std::min(elems, chunk);
   return VectorPlan(layout, int(buffer.getShape().size()) - 1, std::min(elems, length & -length));
 }
@@ -150,7 +148,7 @@ std::optional<MatrixLoads> planMatrixLoads(BufferType type, const Layout &l) {
   ArrayRef<int64_t> shape = type.getShape();
   int last = int(shape.size()) - 1;
   int64_t row = widestAccess / elementBytes; // elements of a row of a matrix
-  Swizzle swizzle(type);
+  Swizzle swizzle = swizzleOf(type);
   if (elementBytes > 4 || shape[size_t(last)] % row != 0 || (swizzle.chunk && swizzle.chunk % row != 0))
     return std::nullopt;
   auto isStep = [&](const Coords &basis, int64_t step) {

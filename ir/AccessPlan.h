@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/IndexFacts.h"
+#include "ir/base/Swizzle.h"
 
 namespace sectile::tgpu {
 
@@ -75,18 +76,12 @@ VectorPlan planShared(BufferType buffer, const Layout &layout);
 /// All elements of the tile along the axis are known to be equal.
 bool equalAlong(mlir::Value tile, int64_t axis);
 
-/// The swizzle of a buffer type, in elements. chunk 0: none.
-struct Swizzle {
-  int64_t chunk = 0, span = 0, shift = 1;
-  explicit Swizzle(BufferType buffer);
-  /// What is XORed into the column of `row`.
-  int64_t of(int64_t row) const { return chunk ? row / shift % (span / chunk) * chunk : 0; }
-};
+Swizzle swizzleOf(BufferType buffer);
 
-/// How `ldmatrix` serves a layout. The instruction moves 8 x 8 matrices of 16-bit pieces: eight lanes give
-/// the addresses of rows of 16 bytes, then every lane has the two pieces 2 * (lane % 4) and the next of row
-/// lane / 4; transposed, the two rows 2 * (lane % 4) and the next in column lane / 4. Up to four matrices at
-/// once, rows of matrix i from lanes 8 i to 8 i + 7.
+/// How `ldmatrix` serves a layout, and `stmatrix` if it has no copies. The instruction moves 8 x 8 matrices
+/// of 16-bit pieces: eight lanes give the addresses of rows of 16 bytes, then every lane has the two pieces 2
+/// * (lane % 4) and the next of row lane / 4; transposed, the two rows 2 * (lane % 4) and the next in column
+/// lane / 4. Up to four matrices at once, rows of matrix i from lanes 8 i to 8 i + 7.
 struct MatrixLoads {
   bool transposed = false;
   llvm::SmallVector<int> pieceBits;  ///< register bits inside one 32-bit result, lowest first

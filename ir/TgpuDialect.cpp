@@ -2,6 +2,7 @@
 /// \file Attributes and types of the `tgpu` dialect.
 #include "ir/TgpuDialect.h"
 #include "ir/base/MmaTable.h"
+#include "ir/base/Swizzle.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -106,14 +107,10 @@ LogicalResult BufferType::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
     return emitError() << "a buffer has at least one axis and lengths of 1 or more [buffer_c1]";
   if (!tileir::dtypeOfType(elementType))
     return emitError() << "the language has no element type " << elementType << " [buffer_c1]";
-  if (swizzle.empty())
-    return success();
-  auto isPowerOfTwo = [](int64_t v) { return v > 0 && llvm::isPowerOf2_64(uint64_t(v)); };
-  if (swizzle.size() != 3 || !llvm::all_of(swizzle, isPowerOfTwo))
-    return emitError() << "a swizzle is [chunk, span, shift], all powers of two [buffer_c2]";
-  if (swizzle[0] > swizzle[1] || shape.back() % swizzle[1] != 0)
-    return emitError() << "chunk " << swizzle[0] << " must divide span " << swizzle[1]
-                       << ", and span the last length " << shape.back() << " [buffer_c2]";
+  std::string why;
+  if (!Swizzle::parse({swizzle.data(), swizzle.size()}, llvm::product_of(shape.drop_back()), shape.back(),
+                      int64_t(byteSize(*tileir::dtypeOfType(elementType))), &why))
+    return emitError() << why << " [buffer_c2]";
   return success();
 }
 

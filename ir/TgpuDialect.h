@@ -21,8 +21,6 @@ namespace sectile::tgpu {
 inline constexpr llvm::StringLiteral launchAttr = "tgpu.launch"; ///< #tgpu.launch, on the function
 inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", on the function
 inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 bytes: alignment of an access's first element
-inline constexpr llvm::StringLiteral paddedAttr = "tgpu.padded"; ///< [[old, new], ..] tile lengths, on the function
-inline constexpr llvm::StringLiteral lengthsAttr = "tgpu.lengths"; ///< true lengths, on accesses of padded tiles
 
 /// The layout of a distributed tile; nullopt if the type has none.
 std::optional<Layout> layoutOf(mlir::Type t);
@@ -33,5 +31,9 @@ mlir::RankedTensorType withLayout(mlir::Type t, const Layout &layout);
 Layout reducedLayout(const Layout &x, int axis);
 /// The index as the launch can compute it: a constant, the length of an axis of an argument, an integer argument.
 std::optional<LaunchNumber> launchNumber(mlir::Value v);
+
+/// What PadTiles leaves for those who explain a kernel.
+inline constexpr llvm::StringLiteral paddedAttr = "tgpu.padded"; ///< [[old, new], ..] tile lengths, on the function
+inline constexpr llvm::StringLiteral lengthsAttr = "tgpu.lengths"; ///< true lengths, on accesses of padded tiles
 
 } // namespace sectile::tgpu

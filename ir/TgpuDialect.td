@@ -81,14 +81,16 @@ def Tgpu_BufferType : TypeDef<TgpuDialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "A tile in shared memory";
   let description = [{
-    Row-major over `shape` with element type `elementType` (i1 takes one byte). `swizzle` = [chunk, span, shift] in elements
-    (all powers of two, or empty): the last coordinate's chunk number (coordinate / chunk) is XORed with
-    (row number / shift) mod (span / chunk), where row number = linear index of the leading coordinates; span divides
-    the last length. It spreads a column of chunks over the banks.
+    Row-major over `shape` with element type `elementType` (i1 takes one byte). With `swizzle` = [chunk, n, n row masks, column
+    masks], in elements, element number row * last length + column lies at that number XOR the row masks of the bits set in
+    row (the linear index of the leading coordinates) XOR the column masks of the bits set in column / (128 bytes): lanes
+    that would meet in one bank are spread, chunks stay whole.
     - C1 (buffer_c1): rank is at least 1, every length at least 1, the element type one of the language. C2 (buffer_c2):
-      swizzle is empty or three powers of two, chunk divides span, span divides the last length.
+      swizzle is empty or starts with a chunk, a power of two; masks are multiples of it below 128 bytes and the
+      largest power of two that divides the number of elements (the last length, if that is no power of two); rows within
+      128 bytes have none.
 
-    Written `!tgpu.buffer<[128, 64], bf16, [8, 64, 1]>`.
+    Written `!tgpu.buffer<[128, 64], bf16, [8, 3, 8, 16, 32]>`.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
                         OptionalArrayRefParameter<"int64_t">:$swizzle);

@@ -99,7 +99,8 @@ def Tgpu_FillOutsideOp : TgpuOp<"fill_outside", [AttrSizedOperandSegments, Pure,
 def Tgpu_ConvertLayoutOp : TgpuOp<"convert_layout", [Pure]> {
   let summary = "The same tile under another thread layout";
   let description = [{
-    After LowerConversions only conversions that rename registers of one thread remain.
+    After LowerConversions only conversions that rename registers of one thread remain, and those that shuffle lanes of one
+    warp as ir/base/ShufflePlan.h says.
     C1 (convert_layout_c1): shapes and element types agree, both have layouts.
   }];
   let arguments = (ins Tile_Shaped:$x);

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file LowerConversions: conversions that move data between threads go through shared buffers.
+/// \file LowerConversions: conversions that move data between threads by shuffles or shared buffers.
 ///
-/// Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc,
-/// copy, copy_out, with a swizzle of least bank conflicts for the two layouts; where elements move between
-/// blocks of a cluster, peer_copy, peer_wait, copy_out. Conversions that do not wait for each other first
-/// write all their buffers, then read them: one barrier serves them all. Conversions of values from outside a
-/// loop leave it.
+/// Before: any tgpu.convert_layout. After: only those that rename registers, and those within warps where
+/// shuffles cost less; the others are buffer_alloc, copy, copy_out, with a swizzle of least bank conflicts
+/// for the two layouts; where elements move between blocks of a cluster, peer_copy, peer_wait, copy_out.
+/// Conversions that do not wait for each other first write all their buffers, then read them: one barrier
+/// serves them all. Conversions of values from outside a loop leave it.
+///
+/// Costs are issue cycles of a warp on the pipe that shuffles and shared memory have in common: one per
+/// shuffle, a quarter per select; one per 128 bytes stored or loaded, more with conflicts, and a barrier.
 
+#include "ir/AccessPlan.h"
+#include "ir/base/ShufflePlan.h"
+#include "ir/base/Swizzle.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
-
-#include <array>
-#include <bit>
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_LOWERCONVERSIONSPASS
@@ -25,87 +28,8 @@ using namespace sectile::passes;
 
 namespace {
 
-struct Swizzle {
-  int64_t chunk = 0, span = 0, shift = 1; ///< chunk 0: none
-};
-
-constexpr int bankBytes = 4, banks = 32, widestAccess = 16;
-
-/// One side of a buffer: the accesses of the first register of every lane of the first warp. The layout is
-/// linear, so the others meet the same conflicts.
-class Side {
-public:
-  Side(const Layout &layout, ArrayRef<int64_t> shape, int64_t elementBytes, bool writes)
-      : last(shape.back()), elementBytes(elementBytes), registers(layout.numRegs()) {
-    int rank = int(shape.size());
-    run =
-        std::min<int64_t>(layout.contiguousRun(rank - 1), std::max<int64_t>(1, widestAccess / elementBytes));
-    run = std::min(run, last & -last);
-    uint32_t copies = writes ? layout.freeLanes() : 0;
-    for (int lane = 0; lane < warpSize; ++lane) {
-      if (lane & copies)
-        continue;
-      Coords c = layout.coords(0, lane, 0);
-      int64_t row = 0;
-      for (int d = 0; d + 1 < rank; ++d)
-        row = row * shape[d] + c[d];
-      places.push_back({row, c[rank - 1]});
-    }
-  }
-
-  /// Cycles of shared memory for all registers of a warp.
-  int64_t cost(Swizzle s) const {
-    int64_t width = s.chunk ? std::min(run, s.chunk) : run;
-    int64_t bytes = width * elementBytes;
-    size_t together = size_t(std::clamp<int64_t>(banks * bankBytes / bytes, 1, warpSize));
-    int64_t cycles = 0;
-    for (size_t first = 0; first < places.size(); first += together) {
-      // Different words of one bank follow each other.
-      std::array<SmallVector<int64_t, 4>, banks> words;
-      for (size_t i = first; i < std::min(first + together, places.size()); ++i) {
-        auto [row, column] = places[i];
-        if (s.chunk)
-          column = ((column / s.chunk) ^ ((row / s.shift) % (s.span / s.chunk))) * s.chunk + column % s.chunk;
-        int64_t byte = (row * last + column) * elementBytes;
-        for (int64_t word = byte / bankBytes; word <= (byte + bytes - 1) / bankBytes; ++word) {
-          auto &bank = words[word % banks];
-          if (!llvm::is_contained(bank, word))
-            bank.push_back(word);
-        }
-      }
-      size_t longest = 1;
-      for (auto &bank : words)
-        longest = std::max(longest, bank.size());
-      cycles += int64_t(longest);
-    }
-    return cycles * std::max<int64_t>(1, registers / width);
-  }
-
-private:
-  int64_t last, elementBytes, registers;
-  int64_t run;
-  SmallVector<std::pair<int64_t, int64_t>, warpSize> places; ///< row and column per lane
-};
-
-/// The swizzle of least cycles; none if nothing beats plain rows.
-Swizzle bestSwizzle(const Layout &src, const Layout &dst, ArrayRef<int64_t> shape, int64_t elementBytes) {
-  Side writer(src, shape, elementBytes, true), reader(dst, shape, elementBytes, false);
-  Swizzle best;
-  int64_t least = writer.cost(best) + reader.cost(best);
-  int64_t row = shape.back() & -shape.back();
-  for (int64_t chunk = std::max<int64_t>(1, widestAccess / elementBytes); chunk >= 1; chunk /= 2)
-    for (int64_t span = 2 * chunk; span <= std::min<int64_t>(row, banks * bankBytes / elementBytes);
-         span *= 2)
-      for (int64_t shift = 1; shift <= 8; shift *= 2) {
-        Swizzle s{chunk, span, shift};
-        int64_t cycles = writer.cost(s) + reader.cost(s);
-        if (cycles < least) {
-          least = cycles;
-          best = s;
-        }
-      }
-  return best;
-}
+/// What a barrier costs a warp: about the time until the slowest of its block has stored.
+constexpr double barrierCycles = 16;
 
 /// Of a result that is converted before the ops that stood in front of it.
 constexpr int mostEarlyRegisters = 4;
@@ -113,7 +37,10 @@ constexpr int mostEarlyRegisters = 4;
 class Lowering {
 public:
   explicit Lowering(func::FuncOp func)
-      : func(func), layouts(func.getContext()), blocks(blocksPerProgram(func)) {}
+      : func(func), layouts(func.getContext()), blocks(blocksPerProgram(func)) {
+    if (auto name = func->getAttrOfType<StringAttr>(tgpu::targetAttr))
+      target = findTarget(name.getValue());
+  }
 
   void run() {
     func.walk([](tgpu::ConvertLayoutOp op) { hoist(op); });
@@ -138,14 +65,45 @@ private:
     }
   }
 
-  /// False where registers are renamed, or nothing is left to do.
+  /// False where registers are renamed or shuffled, or nothing is left to do.
   bool movesData(tgpu::ConvertLayoutOp op) {
-    ConversionKind kind = conversionKind(layouts.of(op.getX()), layouts.of(op.getResult()));
-    if (kind == ConversionKind::Same) {
+    if (conversionKind(layouts.of(op.getX()), layouts.of(op.getResult())) == ConversionKind::Same) {
       op.getResult().replaceAllUsesWith(op.getX());
       op.erase();
+      return false;
     }
-    return kind > ConversionKind::RenameRegisters;
+    return needsMemory(op);
+  }
+  bool needsMemory(tgpu::ConvertLayoutOp op) {
+    const Layout &src = layouts.of(op.getX()), &dst = layouts.of(op.getResult());
+    ConversionKind kind = conversionKind(src, dst);
+    if (kind != ConversionKind::ShuffleLanes)
+      return kind > ConversionKind::ShuffleLanes;
+    auto [it, isNew] = memoryIsBest.try_emplace({op.getX().getType(), op.getType()}, true);
+    if (isNew)
+      if (auto plan = ShufflePlan::make(src, dst)) {
+        const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(op.getType()))));
+        it->second = plan->cost(int(bytes)) >
+                     double(swizzleFor(src, dst, shapeOf(op.getType()), elementOf(op.getType())).cycles) +
+                         barrierCycles;
+      }
+    return it->second;
+  }
+
+  /// With ldmatrix and stmatrix where they serve a side.
+  SwizzleChoice swizzleFor(const Layout &src, const Layout &dst, ArrayRef<int64_t> shape, Type element,
+                           bool crosses = false) {
+    auto plain = tgpu::BufferType::get(func.getContext(), shape, element, {});
+    auto rows = [&](const Layout &l, Feature feature, bool writes) -> std::optional<Layout> {
+      if (!target || !target->has(feature) || (writes && !l.isInjective()))
+        return std::nullopt;
+      auto matrices = tgpu::planMatrixLoads(plain, l);
+      return matrices ? std::optional(matrices->rows) : std::nullopt;
+    };
+    std::optional<Layout> stores = crosses ? std::nullopt : rows(src, Feature::stmatrix, true),
+                          loads = rows(dst, Feature::ldmatrix, false);
+    return chooseSwizzle(src, dst, {shape.data(), shape.size()}, int64_t(byteSize(*dtypeOfType(element))),
+                         stores ? &*stores : nullptr, loads ? &*loads : nullptr);
   }
 
   /// `first` and the conversions behind it that do not need its result, brought together: what stands between
@@ -170,8 +128,7 @@ private:
         continue;
       }
       auto convert = dyn_cast<tgpu::ConvertLayoutOp>(op);
-      if (!convert || conversionKind(layouts.of(convert.getX()), layouts.of(convert.getResult())) <=
-                          ConversionKind::RenameRegisters) {
+      if (!convert || !needsMemory(convert)) {
         between.push_back(op);
         continue;
       }
@@ -198,10 +155,7 @@ private:
       if (crosses) // a copy to another block counts arrivals in whole words
         x = withElement(b, op.getLoc(), x, wordElement(b, elementOf(x.getType())));
       Type element = elementOf(x.getType());
-      Swizzle s = bestSwizzle(src, dst, shape, int64_t(byteSize(*dtypeOfType(element))));
-      SmallVector<int64_t, 3> swizzle;
-      if (s.chunk)
-        swizzle = {s.chunk, s.span, s.shift};
+      std::vector<int64_t> swizzle = swizzleFor(src, dst, shape, element, crosses).swizzle.parameters();
       auto type = tgpu::BufferType::get(b.getContext(), shape, element, swizzle);
       Value buffer = tgpu::BufferAllocOp::create(b, op.getLoc(), type, IntegerAttr());
       if (crosses)
@@ -238,6 +192,8 @@ private:
   func::FuncOp func;
   LayoutCache layouts;
   int blocks;
+  const Target *target = nullptr;
+  DenseMap<std::pair<Type, Type>, bool> memoryIsBest; ///< of two layouts within warps
 };
 
 struct LowerConversions : sectile::passes::impl::LowerConversionsPassBase<LowerConversions> {

@@ -91,10 +91,11 @@ def LowerTileToTgpuPass : SectilePass<"sectile-lower-tile-to-tgpu", "LowerTileTo
 }
 
 def LowerConversionsPass : SectilePass<"sectile-lower-conversions", "LowerConversions"> {
-  let summary = "Conversions that move data between threads go through shared buffers";
+  let summary = "Conversions between threads become shuffles or go through shared buffers";
   let description = [{
-    Before: any tgpu.convert_layout. After: only those that rename registers; the others are buffer_alloc, copy, copy_out,
-    with a swizzle of least bank conflicts for the two layouts.
+    Before: any tgpu.convert_layout. After: only those that rename registers, and those within warps where shuffles cost less
+    than shared memory; the others are buffer_alloc, copy, copy_out, with a swizzle of least bank conflicts for the two
+    layouts.
   }];
 }
 

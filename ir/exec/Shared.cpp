@@ -22,9 +22,9 @@ std::int64_t addressOf(const BufferAt &buffer, llvm::function_ref<std::int64_t(s
   std::int64_t row = 0;
   for (std::size_t d = 0; d + 1 < shape.size(); ++d)
     row = row * shape[d] + coordinate(d);
-  std::int64_t column = coordinate(shape.size() - 1) ^ Swizzle(buffer.type).of(row);
-  return buffer.offset +
-         (row * shape.back() + column) * std::int64_t(byteSize(*dtypeOfType(buffer.type.getElementType())));
+  std::int64_t column = coordinate(shape.size() - 1);
+  std::int64_t index = (row * shape.back() + column) ^ swizzleOf(buffer.type).of(row, column);
+  return buffer.offset + index * std::int64_t(byteSize(*dtypeOfType(buffer.type.getElementType())));
 }
 
 /// Adds the requests of one instruction of all warps; `addresses` per thread, -1 where it does nothing.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file What each thread does with its own registers: elementwise ops, renames.
 #include "ir/InterpKernels.h"
+#include "ir/base/ShufflePlan.h"
 #include "ir/exec/Program.h"
+
+#include <bit>
 
 using namespace mlir;
 using namespace sectile;
@@ -194,7 +197,46 @@ Action make(Program &p, ReshapeOp op) {
     return r;
   });
 }
+/// Lanes of a warp exchange registers as code generation does it: by the plan, which must agree with the
+/// layouts.
+static Action shuffle(Program &p, ConvertLayoutOp op, const ShufflePlan &plan) {
+  Slot from = p.slot(op.getX()), to = p.define(op.getResult());
+  const std::int64_t threads = p.threads;
+  auto flips = [](std::int64_t thread, std::uint32_t mask) {
+    return std::popcount(std::uint32_t(thread) & mask) % 2 != 0;
+  };
+  std::vector<std::int64_t> sources(std::size_t(to.table->regs * threads));
+  for (const Coords &rep : plan.oddReps())
+    for (std::int64_t t = 0; t < threads; ++t)
+      for (std::uint64_t r = 0; r < std::uint64_t(1) << plan.resultBits(); ++r) {
+        std::uint64_t round = r;
+        for (const ShufflePlan::Exchange &e : plan.after())
+          round ^= flips(t, e.threads) ? e.reg : 0;
+        std::int64_t source = t;
+        if (!plan.stays(round))
+          source =
+              t / warpSize * warpSize + (int(plan.lanes().apply(std::uint64_t(t))) ^ plan.laneOffset(round));
+        std::uint64_t reg = plan.sourceReg(round);
+        for (const ShufflePlan::Exchange &e : plan.before())
+          reg ^= flips(source, e.threads) ? e.reg : 0;
+        const std::int64_t place = plan.sourceNumber(rep, reg) * threads + source,
+                           target = plan.resultNumber(rep, r) * threads + t;
+        if (from.table->linear[std::size_t(place)] != to.table->linear[std::size_t(target)])
+          return refuse(op, "a shuffle brings another element");
+        sources[std::size_t(target)] = place;
+      }
+  return [=](Cluster &b) {
+    for (auto [target, place] : llvm::enumerate(sources))
+      std::memcpy(b.data(to) + std::int64_t(target) * to.size, b.data(from) + place * to.size,
+                  std::size_t(to.size));
+  };
+}
+
 Action make(Program &p, ConvertLayoutOp op) {
+  std::optional<Layout> src = layoutOf(op.getX().getType()), dst = layoutOf(op.getType());
+  if (conversionKind(*src, *dst) == ConversionKind::ShuffleLanes)
+    if (auto plan = ShufflePlan::make(*src, *dst))
+      return shuffle(p, op, *plan);
   return rename(p, op, op.getX(), op.getResult(), [](Coords c) { return c; });
 }
 

@@ -65,6 +65,44 @@ inline std::string pad(DType t) {
   return fmt::format("{} : {}", isFloat(t) ? "0.0" : "0", mlirName(t));
 }
 
+/// Chunks of 16 bytes, XORed with the number of the 128-byte line: parameters of a buffer's swizzle.
+inline std::string lineSwizzle(int length, int elementBytes) {
+  const int chunk = 16 / elementBytes, line = 128 / elementBytes;
+  std::vector<std::string> masks;
+  int mask = chunk;
+  for (int rows = 1; mask < line; rows *= 2) {
+    masks.push_back(std::to_string(length * rows < line ? 0 : mask));
+    mask *= length * rows < line ? 1 : 2;
+  }
+  return fmt::format("[{}, {}, {}]", chunk, masks.size(), fmt::join(masks, ", "));
+}
+
+/// Y = X over one tile that is loaded in layout `src` and stored in layout `dst`: by a conversion, or with
+/// `swizzle` through a buffer ("" for plain rows).
+inline std::string conversion(DType t, const Layout &src, const Layout &dst, std::string_view arch,
+                              std::optional<std::string> swizzle = std::nullopt) {
+  const std::vector<std::int32_t> shape = src.shape();
+  const std::string from = tile(shape, t, src), to = tile(shape, t, dst), v = view(2, t);
+  std::string move = fmt::format("  %y = tgpu.convert_layout %x : {} -> {}\n", from, to);
+  int bytes = 0;
+  if (swizzle) {
+    bytes = shape[0] * shape[1] * int(byteSize(t));
+    std::string buffer = fmt::format("!tgpu.buffer<[{}, {}], {}{}{}>", shape[0], shape[1], mlirName(t),
+                                     swizzle->empty() ? "" : ", ", *swizzle);
+    move = fmt::format("  %b = tgpu.buffer_alloc at 0 : {buffer}\n  tgpu.copy %x, %b : {from}, {buffer}\n"
+                       "  tgpu.barrier\n  %y = tgpu.copy_out %b : {buffer} -> {to}\n",
+                       fmt::arg("buffer", buffer), fmt::arg("from", from), fmt::arg("to", to));
+  }
+  std::string body =
+      fmt::format("  %z = tile.constant 0 : index\n  %x = tgpu.global_load %X[%z, %z] axes [] lo[] hi[] pad "
+                  "{pad} : {v} -> "
+                  "{from}\n{move}  tgpu.global_store %y, %Y[%z, %z] axes [] lo[] hi[] : {to}, {v}\n",
+                  fmt::arg("pad", pad(t)), fmt::arg("v", v), fmt::arg("from", from), fmt::arg("move", move),
+                  fmt::arg("to", to));
+  return function("conversion", argument("X", 2, t) + ", " + argument("Y", 2, t), body, src.numWarps(),
+                  (bytes + 15) / 16 * 16, arch);
+}
+
 /// z = x (op) y over n elements, bounded at the end; `compute` names %a, %b and gives %c.
 inline std::string elementwise(std::string_view name, DType in, DType out, std::string_view compute,
                                std::string_view arch, int elements = 512, bool divisible = true) {
@@ -168,9 +206,9 @@ inline std::string matmul(const MmaRow &row, std::string_view arch, MatmulShape 
   Layout acc = *warpTiled(row.c.layout, cShape, s.warpsM, s.warpsN, MmaOperand::C);
   const int bStart = s.m * s.k * int(byteSize(a)), shared = bStart + s.k * s.n * int(byteSize(bt));
   std::string aBuffer =
-      fmt::format("!tgpu.buffer<[{}, {}], {}, [{}, {}, 1]>", s.m, s.k, mlirName(a), aVec, s.k);
+      fmt::format("!tgpu.buffer<[{}, {}], {}, {}>", s.m, s.k, mlirName(a), lineSwizzle(s.k, 16 / aVec));
   std::string bBuffer =
-      fmt::format("!tgpu.buffer<[{}, {}], {}, [{}, {}, 1]>", s.k, s.n, mlirName(bt), bVec, s.n);
+      fmt::format("!tgpu.buffer<[{}, {}], {}, {}>", s.k, s.n, mlirName(bt), lineSwizzle(s.n, 16 / bVec));
   std::string body = fmt::format(
       R"(  %m, %n = tile.grid %C [{M}, {N}] : {cv} -> index, index
   %z = tile.constant 0 : index

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Every op on every element type assembles for every target; the usual kernels do so without spills.
+#include "ir/base/Fragments.h"
 #include "tests/support/EmitKernel.h"
 #include "tests/support/TgpuKernels.h"
 
@@ -122,6 +123,25 @@ TEST_CASE("every conversion assembles on every target", "[codegen][ptxas]") {
       }
       if (!assembles(function("k", arguments, body, 4, 0, target.arch), false))
         return;
+    }
+}
+
+TEST_CASE("conversions of layouts assemble on every type and target", "[codegen][ptxas]") {
+  const std::vector<std::int32_t> shape{64, 64};
+  const Layout accumulator = wgmmaAccumulator(64), turned = accumulator.permute(std::vector<int>{1, 0}),
+               warpedA = wgmmaAccumulator(32), warpedB = wgmmaA(1);
+  for (const Target &target : targets())
+    for (DType t : allTypes) {
+      if (t == DType::index)
+        continue;
+      CAPTURE(target.arch, name(t));
+      const Layout rows = Layout::blocked(shape, 1, int(16 / byteSize(t)), 4);
+      if (!assembles(conversion(t, warpedA, warpedB, target.arch), false))
+        return;
+      for (const Layout &l : {accumulator, turned}) {
+        assembles(conversion(t, rows, l, target.arch, lineSwizzle(64, int(byteSize(t)))), false);
+        assembles(conversion(t, l, rows, target.arch, lineSwizzle(64, int(byteSize(t)))), false);
+      }
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file The code generator: what the PTX must and must not contain, errors instead of aborts, threads.
+#include "ir/base/Fragments.h"
 #include "tests/support/EmitKernel.h"
 #include "tests/support/TgpuKernels.h"
 
@@ -151,6 +152,41 @@ TEST_CASE("products are matrix instructions", "[codegen]") {
       CHECK_FALSE(has(ptx, ".local"));
     }
   }
+}
+
+TEST_CASE("conversions within warps are shuffles", "[codegen]") {
+  const std::vector<std::int32_t> shape{16, 64};
+  const Layout rows = Layout::blocked(shape, 1, 4, 2), columns = Layout::blocked(shape, 0, 4, 2);
+  REQUIRE(conversionKind(wgmmaAccumulator(32), wgmmaA(1)) == ConversionKind::ShuffleLanes);
+  std::string ptx = mustEmit(conversion(DType::e4m3, wgmmaAccumulator(32), wgmmaA(1), "sm_90a")).artifact.ptx;
+  CHECK(count(ptx, "shfl.sync.idx.b32") == 4); // 16 elements of a thread in 4 words
+  CHECK_FALSE(has(ptx, "bar"));
+  CHECK_FALSE(has(ptx, ".local"));
+  const Layout turned(2, rows.core(), rows.reps(), rows.reg(),
+                      {rows.lane()[4], rows.lane()[0], rows.lane()[1], rows.lane()[2], rows.lane()[3]},
+                      rows.warp());
+  for (auto [t, words] : {std::pair(DType::f64, 32), std::pair(DType::f32, 16), std::pair(DType::bf16, 8),
+                          std::pair(DType::i8, 4), std::pair(DType::boolean, 4)}) {
+    CAPTURE(name(t));
+    CHECK(count(mustEmit(conversion(t, rows, turned, "sm_80")).artifact.ptx, "shfl.sync.idx.b32") == words);
+  }
+}
+
+TEST_CASE("buffers are written and read by matrix instructions where layouts fit", "[codegen]") {
+  const std::vector<std::int32_t> shape{64, 64};
+  const Layout rows = Layout::blocked(shape, 1, 8, 4), columns = wgmmaAccumulator(64),
+               turned = wgmmaAccumulator(64).permute(std::vector<int>{1, 0});
+  const std::string swizzle = lineSwizzle(64, 2);
+  std::string ptx = mustEmit(conversion(DType::bf16, rows, columns, "sm_80", swizzle)).artifact.ptx;
+  CHECK(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.shared.b16") == 4);
+  ptx = mustEmit(conversion(DType::bf16, rows, turned, "sm_80", swizzle)).artifact.ptx;
+  CHECK(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16") == 4);
+  ptx = mustEmit(conversion(DType::bf16, columns, rows, "sm_90a", swizzle)).artifact.ptx;
+  CHECK(count(ptx, "stmatrix.sync.aligned.m8n8.x4.shared.b16") == 4);
+  ptx = mustEmit(conversion(DType::bf16, turned, rows, "sm_90a", swizzle)).artifact.ptx;
+  CHECK(count(ptx, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16") == 4);
+  ptx = mustEmit(conversion(DType::bf16, columns, rows, "sm_80", swizzle)).artifact.ptx;
+  CHECK_FALSE(has(ptx, "stmatrix"));
 }
 
 TEST_CASE("shared memory is one dynamic array and barriers are aligned", "[codegen]") {

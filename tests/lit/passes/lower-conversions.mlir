@@ -20,8 +20,8 @@ func.func @transposed(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>
   return %a, %b : tensor<32x32xf32, #cols>, tensor<32x32xf32, #cols>
 }
 
-#few = #tgpu.layout<"core=[8,4] reps=[1,1] reg=[] lane=[(0,1),(0,2),(1,0),(2,0),(4,0)] warp=[]">
-#turned = #tgpu.layout<"core=[8,4] reps=[1,1] reg=[] lane=[(1,0),(2,0),(4,0),(0,1),(0,2)] warp=[]">
+#few = #tgpu.layout<"core=[8,8] reps=[1,1] reg=[] lane=[(0,1),(0,2),(1,0),(2,0),(4,0)] warp=[(0,4)]">
+#turned = #tgpu.layout<"core=[8,8] reps=[1,1] reg=[] lane=[(1,0),(2,0),(4,0),(0,4),(0,2)] warp=[(0,1)]">
 
 // What stands between and waits for neither goes before both, what waits for the first goes behind the second.
 // CHECK-LABEL: func.func @apart
@@ -32,12 +32,12 @@ func.func @transposed(%x: tensor<32x32xf32, #rows>, %y: tensor<32x32xf32, #rows>
 // CHECK-NEXT: %[[Y:.*]] = tgpu.copy_out %[[B]]
 // CHECK-NEXT: %[[M:.*]] = tile.unary neg %[[X]]
 // CHECK-NEXT: return %[[M]], %[[Y]]
-func.func @apart(%x: tensor<8x4xf32, #few>, %y: tensor<8x4xf32, #few>) -> (tensor<8x4xf32, #turned>, tensor<8x4xf32, #turned>) {
-  %a = tgpu.convert_layout %x : tensor<8x4xf32, #few> -> tensor<8x4xf32, #turned>
-  %m = tile.unary neg %a : tensor<8x4xf32, #turned> -> tensor<8x4xf32, #turned>
-  %n = tile.unary neg %y : tensor<8x4xf32, #few> -> tensor<8x4xf32, #few>
-  %b = tgpu.convert_layout %n : tensor<8x4xf32, #few> -> tensor<8x4xf32, #turned>
-  return %m, %b : tensor<8x4xf32, #turned>, tensor<8x4xf32, #turned>
+func.func @apart(%x: tensor<8x8xf32, #few>, %y: tensor<8x8xf32, #few>) -> (tensor<8x8xf32, #turned>, tensor<8x8xf32, #turned>) {
+  %a = tgpu.convert_layout %x : tensor<8x8xf32, #few> -> tensor<8x8xf32, #turned>
+  %m = tile.unary neg %a : tensor<8x8xf32, #turned> -> tensor<8x8xf32, #turned>
+  %n = tile.unary neg %y : tensor<8x8xf32, #few> -> tensor<8x8xf32, #few>
+  %b = tgpu.convert_layout %n : tensor<8x8xf32, #few> -> tensor<8x8xf32, #turned>
+  return %m, %b : tensor<8x8xf32, #turned>, tensor<8x8xf32, #turned>
 }
 
 // A large result does not come early: it would lie in registers meanwhile.
@@ -90,4 +90,27 @@ func.func @invariant(%x: tensor<32x32xf32, #rows>, %n: index) -> tensor<32x32xf3
     scf.yield %next : tensor<32x32xf32, #cols>
   }
   return %r : tensor<32x32xf32, #cols>
+}
+
+#words = #tgpu.layout<"core=[32,8] reps=[1,1] reg=[(0,1),(0,2),(0,4)] lane=[(1,0),(2,0),(4,0),(8,0),(16,0)] warp=[]">
+#rotated = #tgpu.layout<"core=[32,8] reps=[1,1] reg=[(0,1),(0,2),(0,4)] lane=[(16,0),(1,0),(2,0),(4,0),(8,0)] warp=[]">
+
+// Lanes exchange whole registers: eight shuffles, no memory.
+// CHECK-LABEL: func.func @shuffled
+// CHECK-NEXT: tgpu.convert_layout
+// CHECK-NEXT: return
+func.func @shuffled(%x: tensor<32x8xf32, #words>) -> tensor<32x8xf32, #rotated> {
+  %a = tgpu.convert_layout %x : tensor<32x8xf32, #words> -> tensor<32x8xf32, #rotated>
+  return %a : tensor<32x8xf32, #rotated>
+}
+
+#rows16 = #tgpu.layout<"core=[32,64] reps=[1,1] reg=[(0,1),(0,2),(0,4),(4,0),(8,0),(16,0)] lane=[(0,8),(0,16),(0,32),(1,0),(2,0)] warp=[]">
+#fragment = #tgpu.layout<"core=[32,64] reps=[1,1] reg=[(1,0),(8,0),(16,0),(0,8),(0,16),(0,32)] lane=[(2,0),(4,0),(0,1),(0,2),(0,4)] warp=[]">
+
+// Chunks of 16 bytes stay whole, for vectors on one side and ldmatrix, transposed, on the other.
+// CHECK-LABEL: func.func @matrices
+// CHECK: tgpu.buffer_alloc : !tgpu.buffer<[32, 64], bf16, [8, 3, 8, 16, 32]>
+func.func @matrices(%x: tensor<32x64xbf16, #rows16>) -> tensor<32x64xbf16, #fragment> attributes {tgpu.target = "sm_90a"} {
+  %a = tgpu.convert_layout %x : tensor<32x64xbf16, #rows16> -> tensor<32x64xbf16, #fragment>
+  return %a : tensor<32x64xbf16, #fragment>
 }

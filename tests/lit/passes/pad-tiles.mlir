@@ -34,12 +34,13 @@ func.func @row(%X: !tile.tensor<2, f32>, %n: index) {
 // CHECK: %[[H:.*]] = tile.binary {{ *}}min %arg1, %{{.*}} : index
 // CHECK: %[[F:.*]] = tgpu.fill_outside %{{.*}} axes [1] lo[%{{.*}}] hi[%{{.*}}] fill 0xFF800000
 // CHECK-NEXT: tile.reduce {{ *}}max %[[F]], 1
-func.func @filled(%X: !tile.tensor<2, f32>, %n: index) -> tensor<7x1xf32> {
+func.func @filled(%X: !tile.tensor<2, f32>, %n: index) {
   %c0 = tile.constant 0 : index
   %x = tgpu.global_load %X[%c0, %c0] axes [1] lo[%c0] hi[%n] pad 0.0 : f32 {tgpu.aligned = 16 : i64} : !tile.tensor<2, f32> -> tensor<7x100xf32>
   %f = tgpu.fill_outside %x axes [1] lo[%c0] hi[%n] fill 0xFF800000 : f32 : tensor<7x100xf32>
   %m = tile.reduce max %f, 1 : tensor<7x100xf32> -> tensor<7x1xf32>
-  return %m : tensor<7x1xf32>
+  tgpu.global_store %m, %X[%c0, %c0] axes [] lo[] hi[] : tensor<7x1xf32>, !tile.tensor<2, f32>
+  return
 }
 
 // -----

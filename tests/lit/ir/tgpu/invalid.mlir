@@ -82,16 +82,40 @@ func.func @buffer_c1_element() {
 // -----
 
 func.func @buffer_c2() {
-  // expected-error @+1 {{a swizzle is [chunk, span, shift], all powers of two [buffer_c2]}}
-  %b = tgpu.buffer_alloc : !tgpu.buffer<[8], f32, [3, 8, 1]>
+  // expected-error @+1 {{a swizzle is [chunk, n, n row masks, column masks], chunk a power of two [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8], f32, [3, 0, 3]>
   return
 }
 
 // -----
 
-func.func @buffer_c2_span() {
-  // expected-error @+1 {{chunk 4 must divide span 16, and span the last length 8 [buffer_c2]}}
-  %b = tgpu.buffer_alloc : !tgpu.buffer<[8], f32, [4, 16, 1]>
+func.func @buffer_c2_masks() {
+  // expected-error @+1 {{a swizzle is [chunk, n, n row masks, column masks], chunk a power of two [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8, 8], f32, [4, 2, 4]>
+  return
+}
+
+// -----
+
+func.func @buffer_c2_chunk() {
+  // expected-error @+1 {{mask 2 must be a multiple of the chunk 4 below 32 [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8, 64], f32, [4, 2, 4, 2]>
+  return
+}
+
+// -----
+
+func.func @buffer_c2_end() {
+  // expected-error @+1 {{mask 16 must be a multiple of the chunk 4 below 16 [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8, 48], f32, [4, 2, 8, 16]>
+  return
+}
+
+// -----
+
+func.func @buffer_c2_rows() {
+  // expected-error @+1 {{rows within one line of 128 bytes have no mask, bit 1 has 4 [buffer_c2]}}
+  %b = tgpu.buffer_alloc : !tgpu.buffer<[8, 8], f32, [4, 3, 0, 4, 8]>
   return
 }
 
@@ -257,9 +281,9 @@ func.func @buffer_view_c1(%b: !tgpu.buffer<[64], f32>) {
 
 // -----
 
-func.func @buffer_view_c2(%b: !tgpu.buffer<[1, 64], bf16, [8, 64, 1]>) {
+func.func @buffer_view_c2(%b: !tgpu.buffer<[1, 64], bf16, [8, 1, 8]>) {
   // expected-error @+1 {{a swizzled buffer has no row-major order [buffer_view_c2]; use a buffer without swizzle}}
-  %v = tgpu.buffer_view %b : !tgpu.buffer<[1, 64], bf16, [8, 64, 1]> -> !tgpu.buffer<[8, 8], bf16>
+  %v = tgpu.buffer_view %b : !tgpu.buffer<[1, 64], bf16, [8, 1, 8]> -> !tgpu.buffer<[8, 8], bf16>
   return
 }
 

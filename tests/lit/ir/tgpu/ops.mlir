@@ -28,8 +28,8 @@ func.func @memory(%X: !tile.tensor<1, f32>, %i: index, %hi: index, %m: tensor<64
   %s = tile.binary add %a, %g : tensor<64xf32, #vector>
   // CHECK: tgpu.buffer_alloc at 128 : !tgpu.buffer<[64], f32>
   %placed = tgpu.buffer_alloc at 128 : !tgpu.buffer<[64], f32>
-  // CHECK: tgpu.buffer_alloc : !tgpu.buffer<[32, 64], bf16, [8, 64, 1]>
-  %swizzled = tgpu.buffer_alloc : !tgpu.buffer<[32, 64], bf16, [8, 64, 1]>
+  // CHECK: tgpu.buffer_alloc : !tgpu.buffer<[32, 64], bf16, [8, 3, 8, 16, 32]>
+  %swizzled = tgpu.buffer_alloc : !tgpu.buffer<[32, 64], bf16, [8, 3, 8, 16, 32]>
   // CHECK: tgpu.buffer_view %{{.*}} : !tgpu.buffer<[64], f32> -> !tgpu.buffer<[8, 8], f32>
   %view = tgpu.buffer_view %placed : !tgpu.buffer<[64], f32> -> !tgpu.buffer<[8, 8], f32>
   // CHECK: tgpu.copy %{{.*}}, %{{.*}} : tensor<64xf32, #[[V]]>, !tgpu.buffer<[64], f32>
