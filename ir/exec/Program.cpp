@@ -111,6 +111,11 @@ int Program::count(Operation *op) {
   return int(counted.size()) - 1;
 }
 
+const Target *Program::target() const {
+  auto name = mlir::func::FuncOp(func)->getAttrOfType<StringAttr>(targetAttr);
+  return name ? findTarget(std::string_view(name.getValue())) : nullptr;
+}
+
 // --- functions, loops, branches
 // ---------------------------------------------------------------------------------
 

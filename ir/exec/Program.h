@@ -8,6 +8,7 @@
 
 #include "ir/AccessPlan.h"
 #include "ir/exec/Executor.h"
+#include <sectile/Targets.h>
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -182,6 +183,8 @@ struct Program {
   int numBuffers = 0;
   /// A place for an op's counts.
   int count(mlir::Operation *op);
+  /// Null: the function names none.
+  const Target *target() const;
 
   bool decode(mlir::func::FuncOp f);
 

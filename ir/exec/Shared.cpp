@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Shared memory: copies in the vectors of AccessPlan, ldmatrix, the operands of scalar products,
+/// \file Shared memory: copies in the vectors of AccessPlan or by matrices, the operands of scalar products,
 /// barriers.
 ///
 /// Buffers have fixed places, so all addresses, and with them the passes over the banks, are known once.
@@ -66,8 +66,11 @@ public:
       if (plan.startsVector(r))
         vectors.push_back({plan.vector(r), addressesOf(table, r, writes)});
     // What the instructions cost.
+    const Target *target = p.target();
+    bool byMatrices = target && (writes ? target->has(Feature::stmatrix) && table.layout.isInjective()
+                                        : target->has(Feature::ldmatrix));
     std::optional<MatrixLoads> matrices;
-    if (!writes)
+    if (byMatrices)
       matrices = planMatrixLoads(buffer.type, table.layout);
     if (!matrices) {
       for (const Vector &v : vectors)
@@ -96,8 +99,8 @@ public:
           continue;
         std::int64_t bytes = tile.size * std::int64_t(v.registers.size());
         if (misaligned == t)
-          return b.fail(
-              op, say("thread ", t, " names a row for ldmatrix that starts at no multiple of 16 bytes"));
+          return b.fail(op,
+                        say("thread ", t, " names a row of a matrix that starts at no multiple of 16 bytes"));
         char *memory = b.touchShared(op, buffer, at, bytes, t, writes);
         if (!memory)
           return;

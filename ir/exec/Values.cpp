@@ -90,11 +90,21 @@ bool copiesAgree(Cluster &b, Operation *op, const Slot &s) {
     return true; // no copies
   std::vector<std::int32_t> first(std::size_t(elements), -1);
   const char *data = b.data(s);
+  // One NaN is as good as another: the hardware makes them all alike.
+  auto isNan = [&](const char *element) {
+    auto kernel =
+        isFloat(s.dtype) ? interp::unaryKernel(UnaryFn::k_isnan, s.dtype, interp::hostIsa()) : nullptr;
+    bool result = false;
+    if (kernel)
+      kernel(element, &result, 1);
+    return result;
+  };
   for (std::int64_t i = 0; i < s.count; ++i) {
     std::int32_t &known = first[std::size_t(s.table->linear[std::size_t(i)])];
     if (known < 0) {
       known = std::int32_t(i);
-    } else if (std::memcmp(data + known * s.size, data + i * s.size, std::size_t(s.size))) {
+    } else if (std::memcmp(data + known * s.size, data + i * s.size, std::size_t(s.size)) &&
+               !(isNan(data + known * s.size) && isNan(data + i * s.size))) {
       b.fail(op, say("copies of one element differ in threads ", known % s.table->threads, " and ",
                      i % s.table->threads));
       return false;

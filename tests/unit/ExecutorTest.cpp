@@ -261,7 +261,7 @@ TEST_CASE("seeded fault: a reader with another swizzle", "[executor]") {
   mlir::OpBuilder b(alloc);
   auto other = tgpu::BufferAllocOp::create(
       b, alloc.getLoc(),
-      tgpu::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), {4, 16, 2}),
+      tgpu::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), {4, 1, 4}),
       alloc.getOffsetAttr());
   k.all<tgpu::CopyOutOp>().front()->setOperand(0, other.getBuffer());
   CHECK_THAT(k.fault({x.arg(), y.arg()}), Catch::Contains("last written through another buffer"));
