@@ -85,7 +85,7 @@ Compiled compile(const std::string &text, const std::vector<KernelArg> &args, co
 }
 
 std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &args, const std::string &arch,
-                         int warps, bool &limit) {
+                         const Schedule &schedule, bool &limit) {
   ContextLease context;
   std::string messages;
   mlir::ScopedDiagnosticHandler collect(context.get(),
@@ -98,7 +98,9 @@ std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &
       setSpecialisation(*module, unsigned(i), specialise(args[i]), args[i].rank);
   passes::PipelineOptions options;
   options.arch = arch;
-  options.schedule.warps = warps;
+  options.schedule.warps = schedule.warps;
+  options.schedule.cluster = schedule.cluster;
+  options.schedule.split = schedule.split;
   mlir::PassManager pm(context.get());
   passes::buildPipeline(pm, options);
   if (mlir::failed(pm.run(*module))) {

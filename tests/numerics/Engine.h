@@ -26,10 +26,14 @@ struct Compiled {
 /// there. Any thread.
 Compiled compile(const std::string &text, const std::vector<KernelArg> &args, const std::string &arch,
                  bool assemble);
-/// Lowers the kernel, specialised to these arguments, to final tgpu form with so many warps per block (0: as the
-/// passes choose) and runs it thread by thread. Empty, or what went wrong; `limit`: that is a limit of the target.
+/// Choices that passes take from a Config; 0: theirs.
+struct Schedule {
+  int warps = 0, cluster = 0, split = 0;
+};
+/// Lowers the kernel, specialised to these arguments, to final tgpu form and runs it thread by thread. Empty, or what
+/// went wrong; `limit`: the schedule is refused for this kernel and target.
 std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &args, const std::string &arch,
-                         int warps, bool &limit);
+                         const Schedule &schedule, bool &limit);
 bool havePtxas();
 std::vector<std::string> archNames();
 
