@@ -100,6 +100,13 @@ private:
   void addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> values, llvm::BasicBlock *from);
   llvm::SmallVector<Regs> valuesOf(mlir::ValueRange values);
   llvm::BasicBlock *newBlock(llvm::StringRef name);
+  /// x if control comes from block `from`, y if from `other`.
+  llvm::Value *joined(llvm::Value *x, llvm::BasicBlock *from, llvm::Value *y, llvm::BasicBlock *other) {
+    llvm::PHINode *phi = b.CreatePHI(x->getType(), 2);
+    phi->addIncoming(x, from);
+    phi->addIncoming(y, other);
+    return phi;
+  }
   void dontUnroll(llvm::Instruction *latch);
 
   // --- EmitShape.cpp: renames of registers
@@ -172,8 +179,26 @@ private:
   // ----------------------------------------------------------------------
   mlir::LogicalResult emitFillOutside(tgpu::FillOutsideOp op);
   mlir::LogicalResult emitMisalign(tgpu::MisalignOp op);
+  /// lo <= coordinate < hi along one axis of a tile; i32, less the thread's part of the coordinate where the
+  /// registers' part has no bit of it. Null: all coordinates pass.
+  struct AxisBound {
+    int axis;
+    llvm::Value *lo, *hi;
+  };
+  AxisBound axisBound(const Geometry &g, int axis, mlir::Value lo, mlir::Value hi);
+  llvm::Value *isFromLow(const Geometry &g, int reg, const AxisBound &bound);
+  llvm::Value *isBelowHigh(const Geometry &g, int reg, const AxisBound &bound);
+  llvm::Value *isInside(const Geometry &g, int reg, llvm::ArrayRef<AxisBound> bounds);
+  /// i1: some of the neighbouring registers are inside.
+  llvm::Value *overlaps(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds);
+  /// How a reduction takes over a fill_outside of its operand: whole vectors are left out after they have been
+  /// folded, so that no filled tile is ever there. None: it does not.
+  std::optional<tgpu::VectorPlan> foldedFill(tgpu::ReduceOp op);
+  /// x with `fill` in the elements outside of those vectors that a bound cuts.
+  Regs fillCutVectors(const Geometry &g, const tgpu::VectorPlan &plan, llvm::ArrayRef<AxisBound> bounds, Regs x,
+                      llvm::Value *fill);
   /// A bound as i32, cut to [0, length]: coordinates lie in [0, length).
-  llvm::Value *boundInTile(mlir::Value v, std::int32_t length);
+  llvm::Value *boundInTile(mlir::Value bound, std::int32_t length);
 
   // --- EmitShared.cpp
   // ------------------------------------------------------------------------------------------

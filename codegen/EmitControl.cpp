@@ -30,6 +30,8 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
                               llvm::GlobalValue::ExternalLinkage, launch.symbol, mod);
   fn->setCallingConv(llvm::CallingConv::PTX_Kernel);
   fn->addFnAttr("nvvm.reqntid", std::to_string(launch.threads));
+  if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
+    fn->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
   if (cluster > 1)
     fn->addFnAttr("nvvm.cluster_dim", std::to_string(cluster));
   fn->addFnAttr(llvm::Attribute::NoUnwind);

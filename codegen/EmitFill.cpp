@@ -8,85 +8,175 @@ namespace {
 constexpr int fewRegisters = 4; ///< up to here selects cost no more than the branch
 }
 
-llvm::Value *EmitContext::boundInTile(mlir::Value v, std::int32_t length) {
-  llvm::Value *bound = scalar(v);
-  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(bound))
+llvm::Value *EmitContext::boundInTile(mlir::Value bound, std::int32_t length) {
+  llvm::Value *v = scalar(bound);
+  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(v))
     return i32(std::clamp<std::int64_t>(known->getSExtValue(), 0, length));
-  bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, i64(0));
-  bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, i64(length));
-  return b.CreateTrunc(bound, b.getInt32Ty());
+  llvm::Type *type = indexFacts.of(bound).bits < 32 ? b.getInt32Ty() : b.getInt64Ty();
+  v = b.CreateTrunc(v, type);
+  v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, llvm::ConstantInt::get(type, 0));
+  v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, llvm::ConstantInt::get(type, std::uint64_t(length)));
+  return b.CreateTrunc(v, b.getInt32Ty());
+}
+
+EmitContext::AxisBound EmitContext::axisBound(const Geometry &g, int axis, mlir::Value lo, mlir::Value hi) {
+  std::int32_t length = g.layout.dim(axis);
+  AxisBound bound{axis, boundInTile(lo, length), boundInTile(hi, length)};
+  // The same for all registers, which then compare with constants and need no coordinates of their own.
+  auto relative = [&](llvm::Value *v, std::int32_t always) {
+    auto *known = llvm::dyn_cast<llvm::ConstantInt>(v);
+    return known && known->getSExtValue() == always ? nullptr : b.CreateSub(v, g.thread[size_t(axis)]);
+  };
+  if (g.disjoint[size_t(axis)]) {
+    bound.lo = relative(bound.lo, 0);
+    bound.hi = relative(bound.hi, length);
+  }
+  return bound;
+}
+
+llvm::Value *EmitContext::isFromLow(const Geometry &g, int reg, const AxisBound &bound) {
+  if (!bound.lo)
+    return b.getTrue();
+  bool isRelative = g.disjoint[size_t(bound.axis)];
+  return b.CreateICmpSGE(isRelative ? i32(g.regs[size_t(reg)][bound.axis]) : coordinate(g, reg, bound.axis),
+                         bound.lo);
+}
+
+llvm::Value *EmitContext::isBelowHigh(const Geometry &g, int reg, const AxisBound &bound) {
+  if (!bound.hi)
+    return b.getTrue();
+  bool isRelative = g.disjoint[size_t(bound.axis)];
+  return b.CreateICmpSLT(isRelative ? i32(g.regs[size_t(reg)][bound.axis]) : coordinate(g, reg, bound.axis),
+                         bound.hi);
+}
+
+llvm::Value *EmitContext::isInside(const Geometry &g, int reg, llvm::ArrayRef<AxisBound> bounds) {
+  llvm::Value *inside = b.getTrue();
+  for (const AxisBound &bound : bounds)
+    inside = b.CreateAnd(inside, b.CreateAnd(isFromLow(g, reg, bound), isBelowHigh(g, reg, bound)));
+  return inside;
+}
+
+llvm::Value *EmitContext::overlaps(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds) {
+  llvm::Value *result = b.getTrue();
+  for (const AxisBound &bound : bounds)
+    result = b.CreateAnd(
+        result, b.CreateAnd(isFromLow(g, vector.back(), bound), isBelowHigh(g, vector.front(), bound)));
+  return result;
+}
+
+std::optional<tgpu::VectorPlan> EmitContext::foldedFill(tgpu::ReduceOp op) {
+  using tileir::ReduceKind;
+  auto fill = op.getX().getDefiningOp<tgpu::FillOutsideOp>();
+  auto layout = tgpu::layoutOf(op.getX().getType());
+  if (!fill || !layout || op.getPositions())
+    return std::nullopt;
+  // Folding the constant with itself must give the constant.
+  auto is = [&](double value) {
+    if (auto f = llvm::dyn_cast<mlir::FloatAttr>(fill.getFill()))
+      return f.getValue().isExactlyValue(value);
+    return llvm::cast<mlir::IntegerAttr>(fill.getFill()).getValue() == llvm::APInt(
+               llvm::cast<mlir::IntegerAttr>(fill.getFill()).getValue().getBitWidth(), std::uint64_t(value));
+  };
+  if ((op.getKind() == ReduceKind::k_sum && !is(0)) || (op.getKind() == ReduceKind::k_prod && !is(1)))
+    return std::nullopt;
+  tgpu::VectorPlan plan(*layout, int(fill.getAxes().back()),
+                        tgpu::widestAccess / std::int64_t(byteSize(dtype(op.getX().getType()))) * 2);
+  return plan.width() >= 4 ? std::optional(plan) : std::nullopt;
+}
+
+Regs EmitContext::fillCutVectors(const Geometry &g, const tgpu::VectorPlan &plan, llvm::ArrayRef<AxisBound> bounds,
+                                 Regs x, llvm::Value *fill) {
+  llvm::SmallVector<std::pair<llvm::SmallVector<int>, llvm::Value *>> vectors; ///< registers, is cut
+  llvm::Value *any = b.getFalse();
+  for (int r = 0; r < int(x.size()); ++r)
+    if (plan.startsVector(r)) {
+      llvm::SmallVector<int> group = plan.vector(r);
+      llvm::Value *whole = b.CreateAnd(isInside(g, r, bounds), isInside(g, group.back(), bounds));
+      llvm::Value *cut = b.CreateAnd(overlaps(g, group, bounds), b.CreateNot(whole));
+      any = b.CreateOr(any, cut);
+      vectors.push_back({group, cut});
+    }
+  Regs before = x;
+  llvm::BasicBlock *from = b.GetInsertBlock(), *some = newBlock("edge"), *after = newBlock("inside");
+  b.CreateCondBr(any, some, after);
+  b.SetInsertPoint(some);
+  for (auto &[group, cut] : vectors) {
+    llvm::BasicBlock *around = b.GetInsertBlock(), *inCut = newBlock("cut"), *next = newBlock("vector");
+    b.CreateCondBr(cut, inCut, next);
+    b.SetInsertPoint(inCut);
+    Regs single;
+    for (int reg : group)
+      single.push_back(b.CreateSelect(isInside(g, reg, bounds), x[size_t(reg)], fill));
+    b.CreateBr(next);
+    b.SetInsertPoint(next);
+    for (auto [k, reg] : llvm::enumerate(group))
+      x[size_t(reg)] = joined(x[size_t(reg)], around, single[k], inCut);
+  }
+  llvm::BasicBlock *end = b.GetInsertBlock();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  for (auto [v, kept] : llvm::zip_equal(x, before))
+    v = joined(kept, from, v, end);
+  return x;
 }
 
 mlir::LogicalResult EmitContext::emitFillOutside(tgpu::FillOutsideOp op) {
   auto layout = tgpu::layoutOf(op.getX().getType());
   if (!layout)
     return bug(op, "the tile has no layout");
+  bool isFolded = llvm::all_of(op->getUsers(), [&](mlir::Operation *user) {
+    auto reduce = llvm::dyn_cast<tgpu::ReduceOp>(user);
+    return reduce && foldedFill(reduce);
+  });
+  if (isFolded)
+    return mlir::success();
   const Geometry &g = geometry(*layout);
   DType t = dtype(op.getX().getType());
   llvm::Value *fill = constantOf(op.getFill(), t);
   Regs x = regs(op.getX());
-
-  struct Bound {
-    int axis;
-    llvm::Value *lo, *hi; ///< i32
-  };
-  llvm::SmallVector<Bound> bounds;
+  llvm::SmallVector<AxisBound> bounds;
   llvm::Value *allInside = b.getTrue();
   for (auto [k, a] : llvm::enumerate(op.getAxes())) {
-    int axis = int(a);
-    std::int32_t length = layout->dim(axis), first = length, last = 0;
-    Bound bound{axis, boundInTile(op.getLo()[k], length), boundInTile(op.getHi()[k], length)};
+    int axis = int(a), first = 0, last = 0; // registers of the smallest and the greatest coordinate
+    AxisBound bound = axisBound(g, axis, op.getLo()[k], op.getHi()[k]);
     bounds.push_back(bound);
-    for (const Coords &c : g.regs) {
-      first = std::min(first, c[axis]);
-      last = std::max(last, c[axis]);
+    for (int r = 0; r < int(g.regs.size()); ++r) {
+      first = g.regs[size_t(r)][axis] < g.regs[size_t(first)][axis] ? r : first;
+      last = g.regs[size_t(r)][axis] > g.regs[size_t(last)][axis] ? r : last;
     }
-    llvm::Value *low = g.thread[size_t(axis)], *high = low;
     if (g.disjoint[size_t(axis)]) {
-      low = b.CreateAdd(low, i32(first));
-      high = b.CreateAdd(high, i32(last));
+      allInside = b.CreateAnd(allInside, b.CreateAnd(isFromLow(g, first, bound), isBelowHigh(g, last, bound)));
     } else {
-      low = i32(0);
-      high = i32(length - 1);
+      allInside = b.CreateAnd(allInside, b.CreateICmpSLE(bound.lo, i32(0)));
+      allInside = b.CreateAnd(allInside, b.CreateICmpSGE(bound.hi, i32(layout->dim(axis))));
     }
-    allInside = b.CreateAnd(allInside, b.CreateICmpSGE(low, bound.lo));
-    allInside = b.CreateAnd(allInside, b.CreateICmpSLT(high, bound.hi));
   }
 
-  auto filled = [&] {
-    std::map<std::pair<int, std::int32_t>, llvm::Value *> known;
-    Regs result;
-    for (auto [r, v] : llvm::enumerate(x)) {
-      llvm::Value *inside = b.getTrue();
-      for (auto [k, bound] : llvm::enumerate(bounds)) {
-        llvm::Value *&one = known[{int(k), g.regs[r][bound.axis]}];
-        if (!one) {
-          llvm::Value *c = coordinate(g, int(r), bound.axis);
-          one = b.CreateAnd(b.CreateICmpSGE(c, bound.lo), b.CreateICmpSLT(c, bound.hi));
-        }
-        inside = b.CreateAnd(inside, one);
-      }
-      result.push_back(b.CreateSelect(inside, v, fill));
-    }
-    return result;
-  };
   if (int(x.size()) <= fewRegisters) {
-    set(op.getResult(), filled());
+    for (auto [r, v] : llvm::enumerate(x))
+      v = b.CreateSelect(isInside(g, int(r), bounds), v, fill);
+    set(op.getResult(), std::move(x));
     return mlir::success();
   }
+  // Most threads have nothing outside; most of the others vectors that are outside as a whole.
+  tgpu::VectorPlan plan(*layout, int(op.getAxes().back()), tgpu::widestAccess / std::int64_t(byteSize(t)));
   llvm::BasicBlock *before = b.GetInsertBlock(), *edge = newBlock("edge"), *after = newBlock("inside");
   b.CreateCondBr(allInside, after, edge);
   b.SetInsertPoint(edge);
-  Regs changed = filled();
+  Regs result = plan.width() > 1 ? fillCutVectors(g, plan, bounds, x, fill) : x;
+  for (int r = 0; r < int(x.size()); ++r)
+    if (plan.startsVector(r)) {
+      llvm::SmallVector<int> group = plan.vector(r);
+      llvm::Value *some = overlaps(g, group, bounds);
+      for (int reg : group)
+        result[size_t(reg)] = b.CreateSelect(some, result[size_t(reg)], fill);
+    }
+  llvm::BasicBlock *end = b.GetInsertBlock();
   b.CreateBr(after);
   b.SetInsertPoint(after);
-  Regs result;
-  for (auto [kept, v] : llvm::zip_equal(x, changed)) {
-    llvm::PHINode *phi = b.CreatePHI(v->getType(), 2);
-    phi->addIncoming(kept, before);
-    phi->addIncoming(v, edge);
-    result.push_back(phi);
-  }
+  for (auto [v, kept] : llvm::zip_equal(result, x))
+    v = joined(kept, before, v, end);
   set(op.getResult(), std::move(result));
   return mlir::success();
 }

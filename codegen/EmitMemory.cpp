@@ -155,8 +155,7 @@ public:
       base = plus(base, scaled(c, d));
     }
     for (auto [k, axis] : llvm::enumerate(access.axes))
-      bounds.push_back(
-          {int(axis), clampToTile(access.lo[k], int(axis)), clampToTile(access.hi[k], int(axis))});
+      bounds.push_back(e.axisBound(g, int(axis), access.lo[k], access.hi[k]));
   }
   const tgpu::VectorPlan plan;
 
@@ -165,7 +164,7 @@ public:
     std::vector<std::int32_t> key;
     for (int d = 0; d < rank; ++d)
       key.push_back(d == unitAxis && g.disjoint[size_t(d)] ? 0 : g.regs[size_t(reg)][d]);
-    llvm::Value *&row = rows[key];
+    llvm::Value *&row = made.rows[key];
     if (!row) {
       row = base;
       for (int d = 0; d < rank; ++d)
@@ -186,17 +185,15 @@ public:
   /// i1: the register's coordinates lie inside the bounds.
   llvm::Value *inside(int reg) {
     std::vector<std::int32_t> key;
-    for (const Bound &bound : bounds)
+    for (const EmitContext::AxisBound &bound : bounds)
       key.push_back(g.regs[size_t(reg)][bound.axis]);
-    llvm::Value *&known = predicates[key];
+    llvm::Value *&known = made.predicates[key];
     if (!known) {
       known = b.getTrue();
       for (auto [k, bound] : llvm::enumerate(bounds)) {
-        llvm::Value *&one = axisPredicates[{int(k), g.regs[size_t(reg)][bound.axis]}];
-        if (!one) {
-          llvm::Value *c = e.coordinate(g, reg, bound.axis);
-          one = b.CreateAnd(b.CreateICmpSGE(c, bound.lo), b.CreateICmpSLT(c, bound.hi));
-        }
+        llvm::Value *&one = made.axisPredicates[{int(k), g.regs[size_t(reg)][bound.axis]}];
+        if (!one)
+          one = b.CreateAnd(e.isFromLow(g, reg, bound), e.isBelowHigh(g, reg, bound));
         known = b.CreateAnd(known, one);
       }
     }
@@ -207,7 +204,7 @@ public:
   /// Registers that are moved at once, and whether all of them are inside.
   struct Vector {
     llvm::SmallVector<int> registers;
-    llvm::Value *whole;
+    llvm::Value *whole, *cut = nullptr; ///< i1: all of it is inside; a part
     int first() const { return registers.front(); }
   };
   llvm::SmallVector<Vector> vectors(bool copiesToo) {
@@ -223,25 +220,22 @@ public:
     return all;
   }
   /// Where bounds may cut vectors: a branch around what follows, for threads that have none; returns the block
-  /// after it. Null: no vector is cut.
-  llvm::BasicBlock *enterCut(llvm::ArrayRef<Vector> vectors) {
+  /// after it. Null: no vector is cut. Pointers and bounds made inside are for one vector alone.
+  llvm::BasicBlock *enterCut(llvm::MutableArrayRef<Vector> vectors) {
     if (!plan.cut())
       return nullptr;
     llvm::Value *any = b.getFalse();
-    for (const Vector &v : vectors) {
-      llvm::Value *overlaps = b.getTrue();
-      for (auto [k, bound] : llvm::enumerate(bounds)) {
-        llvm::Value *first = e.coordinate(g, v.first(), bound.axis),
-                    *last = e.coordinate(g, v.registers.back(), bound.axis);
-        overlaps = b.CreateAnd(overlaps, b.CreateAnd(b.CreateICmpSGE(last, bound.lo),
-                                                     b.CreateICmpSLT(first, bound.hi)));
-      }
-      any = b.CreateOr(any, b.CreateAnd(overlaps, b.CreateNot(v.whole)));
+    for (Vector &v : vectors) {
+      v.cut = b.CreateAnd(b.CreateNot(v.whole), e.overlaps(g, v.registers, bounds));
+      any = b.CreateOr(any, v.cut);
     }
-    llvm::BasicBlock *cut = e.newBlock("cut"), *after = e.newBlock("whole");
-    b.CreateCondBr(any, cut, after);
-    b.SetInsertPoint(cut);
-    return after;
+    outside = made;
+    return enter(any);
+  }
+  /// A branch around what follows unless the vector is cut; returns the block after it.
+  llvm::BasicBlock *enterVector(const Vector &vector) {
+    made = outside; // values made for another vector do not reach here
+    return enter(vector.cut);
   }
   /// i1: the register is inside, its vector is not.
   llvm::Value *inCut(const Vector &vector, int reg) {
@@ -249,11 +243,12 @@ public:
   }
 
 private:
-  struct Bound {
-    int axis;
-    llvm::Value *lo, *hi; ///< i32
-  };
-
+  llvm::BasicBlock *enter(llvm::Value *condition) {
+    llvm::BasicBlock *inside = e.newBlock("cut"), *after = e.newBlock("whole");
+    b.CreateCondBr(condition, inside, after);
+    b.SetInsertPoint(inside);
+    return after;
+  }
   /// Offsets of small tensors are elements in 32 bits, right modulo 2^32 and so right for every element there
   /// is; those of others are bytes in 64 bits.
   llvm::Type *offsetType() { return isSmall ? b.getInt32Ty() : b.getInt64Ty(); }
@@ -267,25 +262,13 @@ private:
   }
   /// The offset that register `reg` adds along d.
   llvm::Value *term(int reg, int d) {
-    llvm::Value *&known = terms[{d, g.regs[size_t(reg)][d]}];
+    llvm::Value *&known = made.terms[{d, g.regs[size_t(reg)][d]}];
     if (!known)
       known = scaled(g.disjoint[size_t(d)]
                          ? llvm::ConstantInt::get(offsetType(), std::uint64_t(g.regs[size_t(reg)][d]))
                          : b.CreateZExt(e.coordinate(g, reg, d), offsetType()),
                      d);
     return known;
-  }
-  /// Coordinates lie in [0, length), so bounds may be cut to [0, length] and compared in 32 bits.
-  llvm::Value *clampToTile(mlir::Value bound, int axis) {
-    llvm::Value *v = e.scalar(bound);
-    std::int32_t length = g.layout.dim(axis);
-    if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(v))
-      return e.i32(std::clamp<std::int64_t>(known->getSExtValue(), 0, length));
-    llvm::Type *type = e.indexFacts.of(bound).bits < 32 ? b.getInt32Ty() : b.getInt64Ty();
-    v = b.CreateTrunc(v, type);
-    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, llvm::ConstantInt::get(type, 0));
-    v = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, llvm::ConstantInt::get(type, std::uint64_t(length)));
-    return b.CreateTrunc(v, b.getInt32Ty());
   }
 
   EmitContext &e;
@@ -296,9 +279,12 @@ private:
   int rank, unitAxis;
   bool isSmall;
   llvm::Value *base; ///< of the thread: an offset where the tensor is small, else a pointer
-  llvm::SmallVector<Bound> bounds;
-  std::map<std::vector<std::int32_t>, llvm::Value *> rows, predicates;
-  std::map<std::pair<int, std::int32_t>, llvm::Value *> terms, axisPredicates;
+  llvm::SmallVector<EmitContext::AxisBound> bounds;
+  /// Values that serve several registers.
+  struct Made {
+    std::map<std::vector<std::int32_t>, llvm::Value *> rows, predicates;
+    std::map<std::pair<int, std::int32_t>, llvm::Value *> terms, axisPredicates;
+  } made, outside;
 };
 
 // --- ops
@@ -324,21 +310,27 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   Regs before = result;
   llvm::BasicBlock *from = b.GetInsertBlock();
   if (llvm::BasicBlock *after = access.enterCut(vectors)) {
-    for (const auto &vector : vectors)
+    for (const auto &vector : vectors) {
+      llvm::BasicBlock *around = b.GetInsertBlock(), *next = access.enterVector(vector);
+      Regs whole, single;
       for (int reg : vector.registers) {
-        llvm::Value *known = packVector(t, result[size_t(reg)]);
-        llvm::Value *one = loadGlobal(t, 1, access.pointer(reg), access.inCut(vector, reg), known);
-        unpackVector(t, one, result[size_t(reg)]);
+        llvm::Value *&v = result[size_t(reg)];
+        whole.push_back(v);
+        llvm::Value *known = packVector(t, v);
+        unpackVector(t, loadGlobal(t, 1, access.pointer(reg), access.inCut(vector, reg), known), v);
+        single.push_back(v);
       }
+      llvm::BasicBlock *edge = b.GetInsertBlock();
+      b.CreateBr(next);
+      b.SetInsertPoint(next);
+      for (auto [k, reg] : llvm::enumerate(vector.registers))
+        result[size_t(reg)] = joined(whole[k], around, single[k], edge);
+    }
     llvm::BasicBlock *edge = b.GetInsertBlock();
     b.CreateBr(after);
     b.SetInsertPoint(after);
-    for (auto [v, whole] : llvm::zip_equal(result, before)) {
-      llvm::PHINode *phi = b.CreatePHI(v->getType(), 2);
-      phi->addIncoming(whole, from);
-      phi->addIncoming(v, edge);
-      v = phi;
-    }
+    for (auto [v, whole] : llvm::zip_equal(result, before))
+      v = joined(whole, from, v, edge);
   }
   set(op.getResult(), std::move(result));
   return mlir::success();
@@ -367,10 +359,14 @@ mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
     storeGlobal(packVector(t, elements), access.pointer(first), writes(vector.whole, first));
   }
   if (llvm::BasicBlock *after = access.enterCut(vectors)) {
-    for (const auto &vector : vectors)
+    for (const auto &vector : vectors) {
+      llvm::BasicBlock *next = access.enterVector(vector);
       for (int reg : vector.registers)
         storeGlobal(packVector(t, value[size_t(reg)]), access.pointer(reg),
                     writes(access.inCut(vector, reg), reg));
+      b.CreateBr(next);
+      b.SetInsertPoint(next);
+    }
     b.CreateBr(after);
     b.SetInsertPoint(after);
   }

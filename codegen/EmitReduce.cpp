@@ -58,21 +58,33 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
     llvm::Value *value, *position;
   };
   std::vector<llvm::SmallVector<Entry>> parts(size_t(collapsed.numRegs()));
-  Regs x = regs(op.getX()), positions;
-  if (withPositions)
-    positions = regs(op.getPositions());
   // Small floats add up in f32.
   bool widen = adds && isFloat(t) && byteSize(t) <= 2;
   DType work = widen ? DType::f32 : t;
-  for (int r = 0; r < layout->numRegs(); ++r) {
-    if (!ownsRegister(*layout, r))
-      continue;
-    std::optional<int> to = regOfBroadcast(collapsed, *layout, r);
-    if (!to)
-      return bug(op, "registers do not collapse: " + layout->toString());
-    llvm::Value *v = x[size_t(r)];
-    parts[size_t(*to)].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(r)] : nullptr});
+  // What is filled outside of bounds is left out here, vector by vector.
+  std::optional<tgpu::VectorPlan> vectors = foldedFill(op);
+  llvm::SmallVector<AxisBound> bounds;
+  llvm::Value *outside = nullptr;
+  Regs x, positions;
+  if (vectors) {
+    auto fill = op.getX().getDefiningOp<tgpu::FillOutsideOp>();
+    const Geometry &g = geometry(*layout);
+    bool mayCut = false;
+    for (auto [k, a] : llvm::enumerate(fill.getAxes())) {
+      bounds.push_back(axisBound(g, int(a), fill.getLo()[k], fill.getHi()[k]));
+      if (a == fill.getAxes().back())
+        mayCut = std::min(indexFacts.divisor(fill.getLo()[k]), indexFacts.divisor(fill.getHi()[k])) < vectors->width();
+    }
+    llvm::Value *constant = constantOf(fill.getFill(), t);
+    x = regs(fill.getX());
+    if (mayCut)
+      x = fillCutVectors(g, *vectors, bounds, x, constant);
+    outside = widen ? toF32(t, constant) : constant;
+  } else {
+    x = regs(op.getX());
   }
+  if (withPositions)
+    positions = regs(op.getPositions());
 
   static constexpr std::pair<ReduceKind, BinaryFn> functions[] = {
       {ReduceKind::k_sum, BinaryFn::k_add},       {ReduceKind::k_prod, BinaryFn::k_mul},
@@ -102,9 +114,8 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
     return {b.CreateSelect(wins, q.value, p.value), b.CreateSelect(wins, q.position, p.position)};
   };
 
-  Regs result, resultPositions;
-  for (llvm::SmallVector<Entry> &list : parts) {
-    while (list.size() > 1) { // neighbours first: short chains, one fixed order
+  auto tree = [&](llvm::SmallVector<Entry> list) { // neighbours first: short chains, one fixed order
+    while (list.size() > 1) {
       llvm::SmallVector<Entry> half;
       for (size_t k = 0; k + 1 < list.size(); k += 2)
         half.push_back(combine(list[k], list[k + 1]));
@@ -112,7 +123,32 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
         half.push_back(list.back());
       list = std::move(half);
     }
-    Entry all = list.front();
+    return list.front();
+  };
+  for (int r = 0; r < layout->numRegs(); ++r) {
+    if (vectors && !vectors->startsVector(r))
+      continue;
+    std::map<int, llvm::SmallVector<Entry>> together; // by register of the result
+    for (int reg : vectors ? vectors->vector(r) : llvm::SmallVector<int>{r}) {
+      if (!ownsRegister(*layout, reg))
+        continue;
+      std::optional<int> to = regOfBroadcast(collapsed, *layout, reg);
+      if (!to)
+        return bug(op, "registers do not collapse: " + layout->toString());
+      llvm::Value *v = x[size_t(reg)];
+      together[*to].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(reg)] : nullptr});
+    }
+    for (auto &[to, list] : together) {
+      Entry entry = tree(std::move(list));
+      if (vectors)
+        entry.value = b.CreateSelect(overlaps(geometry(*layout), vectors->vector(r), bounds), entry.value, outside);
+      parts[size_t(to)].push_back(entry);
+    }
+  }
+
+  Regs result, resultPositions;
+  for (llvm::SmallVector<Entry> &list : parts) {
+    Entry all = tree(std::move(list));
     for (int bit = 0; bit < laneBits; ++bit)
       if (lanes >> bit & 1)
         all = combine(all, {shuffleXor(all.value, 1 << bit),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/Compile.h"
 
+#include "dsl/BuildId.h"
 #include "dsl/Context.h"
 #include "dsl/Diagnostics.h"
 #include "dsl/Trace.h"
@@ -33,8 +34,8 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
     auto ptxas = runtime::Ptxas::find(where);
     return ptxas ? ptxas->version() : std::string("driver");
   }();
-  return fmt::format("sectile {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} split {}\n{}", SECTILE_VERSION,
-                     LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.split, moduleText);
+  return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} split {}\n{}", SECTILE_VERSION,
+                     buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.split, moduleText);
 }
 
 struct Traced {

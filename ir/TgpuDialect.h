@@ -20,6 +20,7 @@ namespace sectile::tgpu {
 
 inline constexpr llvm::StringLiteral launchAttr = "tgpu.launch"; ///< #tgpu.launch, on the function
 inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", on the function
+inline constexpr llvm::StringLiteral minBlocksAttr = "tgpu.min_blocks"; ///< i64, on the function: see PlanRegisters
 inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 bytes: alignment of an access's first element
 
 /// The layout of a distributed tile; nullopt if the type has none.

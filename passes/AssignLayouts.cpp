@@ -190,6 +190,7 @@ private:
   void give(Class &c, const Layout &layout);
   void passOn(Operation *link);
   Layout coalesced(const Class &c);
+  static Layout neighbourly(const Layout &layout, int axis, int vector);
   void setTypes();
   void fixOperands(Operation *op);
   void convertOperand(OpOperand &use, const Layout &layout);
@@ -309,7 +310,30 @@ Layout Assigner::coalesced(const Class &c) {
     for (int d : order)
       if (((c.reducedAxes >> d) & 1) == uint32_t(reduced))
         warpOrder.push_back(d);
-  return Layout::blocked(shape, order, int(vector), warps, warpOrder);
+  return neighbourly(Layout::blocked(shape, order, int(vector), warps, warpOrder), axis, int(vector));
+}
+
+/// Each warp's part of the axis in one piece, so that few warps meet the end of a row, and those behind it none of
+/// it: of the steps along the axis, vectors apart, registers take the short ones and warps the long ones.
+Layout Assigner::neighbourly(const Layout &layout, int axis, int vector) {
+  std::vector<Coords> regs = layout.reg(), warpBases = layout.warp();
+  auto along = [&](const Coords &basis) {
+    Coords c;
+    c[axis] = basis[axis];
+    return basis[axis] >= vector && basis == c;
+  };
+  SmallVector<Coords *> slots;
+  for (std::vector<Coords> *bases : {&regs, &warpBases})
+    for (Coords &basis : *bases)
+      if (along(basis))
+        slots.push_back(&basis);
+  SmallVector<Coords> steps;
+  for (Coords *slot : slots)
+    steps.push_back(*slot);
+  llvm::sort(steps, [&](const Coords &a, const Coords &b) { return a[axis] < b[axis]; });
+  for (auto [slot, step] : llvm::zip_equal(slots, steps))
+    *slot = step;
+  return Layout(layout.rank(), layout.core(), layout.reps(), regs, layout.lane(), warpBases);
 }
 
 void Assigner::give(Class &c, const Layout &layout) {

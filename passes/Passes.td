@@ -47,14 +47,6 @@ def SplitReductionPass : SectilePass<"sectile-split-reduction", "SplitReduction"
                         "Parts per program; 0: as many as fill the GPU, 1: never split">];
 }
 
-def ReuseFillsPass : SectilePass<"sectile-reuse-fills", "ReuseFills"> {
-  let summary = "Of a value and what fill_outside makes of it, one lives on";
-  let description = [{
-    Before: after ResolveTails. After: where nothing behind a fill_outside needs the elements that it replaces, the users
-    of its operand take its result.
-  }];
-}
-
 def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
   let summary = "Choose an MMA table row per tile.mma, or none";
   let description = [{
@@ -112,6 +104,13 @@ def InsertBarriersPass : SectilePass<"sectile-insert-barriers", "InsertBarriers"
   let description = [{
     Before: placed buffers, no barriers. After: on every path, also around loops, two accesses to overlapping bytes of which
     one writes have a barrier between them.
+  }];
+}
+
+def PlanRegistersPass : SectilePass<"sectile-plan-registers", "PlanRegisters"> {
+  let summary = "Blocks per multiprocessor that registers should leave room for";
+  let description = [{
+    Before: final ops. After: unchanged but for `tgpu.min_blocks` on the function.
   }];
 }
 

@@ -37,7 +37,6 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
       createResolveTailsPass()); // while tiles are still values: existence is a property of the program
   pm.addPass(createPadTilesPass()); // missing lanes are explicit; atoms and layouts come after
   clean(true);                   // bounds of several accesses are often one value
-  pm.addPass(createReuseFillsPass()); // knows equal bounds as one value
   pm.addPass(createSplitReductionPass(split)); // while sums are still one op, and extents plain numbers
   pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
   pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
@@ -49,6 +48,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(createPlaceMemoryPass());      // all buffers are there now
   pm.addPass(createInsertBarriersPass());   // needs offsets: buffers may share bytes
   pm.addPass(createCheckResourcesPass());   // the last word on memory and threads
+  pm.addPass(createPlanRegistersPass());    // the final ops and shared memory decide
 }
 
 void registerAll() {

@@ -123,20 +123,12 @@ private:
     fillUse(use, e, zeroOf(elementOf(v.getType())));
   }
 
-  /// Fills missing lanes for a use. What comes later takes the filled tile as well (its missing lanes are
-  /// anyone's), so that the two need not lie in registers side by side; but not a reduction, which may find
-  /// that the load itself has what it needs.
+  /// Fills missing lanes for a use.
   void fillUse(OpOperand &use, const Exist &e, TypedAttr fill) {
-    Value v = use.get(), filled = fillMissing(v, e, fill);
+    Value x = use.get(), filled = fillMissing(x, e, fill);
     use.set(filled);
-    if (filled == v || e.mask) // the selection by a mask is shared as it is
-      return;
-    Operation *at = filled.getDefiningOp();
-    set(filled, of(v));
-    v.replaceUsesWithIf(filled, [&](OpOperand &other) {
-      Operation *user = at->getBlock()->findAncestorOpInBlock(*other.getOwner());
-      return user && at->isBeforeInBlock(user) && !isa<ReduceOp>(other.getOwner());
-    });
+    if (filled != x)
+      set(filled, of(x));
   }
 
   // --- ops

@@ -25,7 +25,7 @@ namespace bench {
 struct Options {
   std::vector<std::string> suites; ///< of memory, gemm, latency
   std::vector<std::string> only;   ///< parts of op names; empty: all
-  bool quick = false, tune = true, allowNoGpu = false;
+  bool quick = false, tune = true, candidates = false, allowNoGpu = false;
   int rounds = 7;        ///< of ratios, at least 5
   double budget = 0;     ///< seconds of the memory suite; later shapes are left out. 0: no limit
   std::string out, program;

@@ -293,6 +293,8 @@ Best runCase(Gpu &gpu, Output &out, const Options &options, Case c) {
       }
       double millis = c.candidates.size() > 1 ? gpu.roughMillis(call, c.sets) : 0;
       ++tried;
+      if (options.candidates)
+        out.say(fmt::format("{} takes {:.1f} us with {}", what, millis * 1e3, name));
       if (best.calls.empty() || millis < bestMillis) {
         best = {calls, name};
         bestMillis = millis;

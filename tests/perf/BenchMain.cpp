@@ -96,6 +96,7 @@ int main(int argc, char **argv) {
   app.add_option("--out", options.out, "Also write the JSON lines to this file");
   app.add_flag("--quick", options.quick, "Fewer shapes, half the samples, default configurations");
   app.add_flag("!--no-tune", options.tune, "Default configurations instead of the best of a list");
+  app.add_flag("--candidates", options.candidates, "Also say what each candidate of a list takes");
   app.add_flag("--allow-no-gpu", options.allowNoGpu, "Without a GPU, end with 0 after what needs none");
   app.add_option("--child", child, "For the program itself")
       ->group("")

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dsl/BuildId.h"
 #include "dsl/Context.h"
 #include "dsl/Diagnostics.h"
 #include "dsl/Lower.h"
@@ -48,6 +49,12 @@ func.func @k(%x: !tile.tensor<1, f32>) attributes {tile.kernel} {
 })";
 
 } // namespace
+
+TEST_CASE("Every build of the library has a number of its own, which belongs to the key of what it compiles", "[dsl]") {
+  CHECK(buildId().size() >= 16);
+  CHECK(buildId().find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(buildId() == buildId());
+}
 
 TEST_CASE("Diagnostics: a message with a rule label is split into its parts", "[dsl][errors]") {
   ErrorParts parts;

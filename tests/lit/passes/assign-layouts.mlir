@@ -2,7 +2,7 @@
 // RUN: sectile-opt %s --sectile-resolve-tails --sectile-select-mma --sectile-assign-layouts --cse --split-input-file | FileCheck %s
 
 // 16 bytes per thread, neighbouring threads side by side; one layout for all.
-// CHECK: #[[L:.*]] = #tgpu.layout<"core=[1024] reps=[1] reg=[(1),(2),(512)] lane=[(4),(8),(16),(32),(64)] warp=[(128),(256)]">
+// CHECK: #[[L:.*]] = #tgpu.layout<"core=[1024] reps=[1] reg=[(1),(2),(128)] lane=[(4),(8),(16),(32),(64)] warp=[(256),(512)]">
 // CHECK-LABEL: func.func @elementwise
 // CHECK: tgpu.global_load {{.*}} -> tensor<1024xf32, #[[L]]>
 // CHECK-NOT: tgpu.convert_layout

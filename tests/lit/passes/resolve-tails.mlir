@@ -183,26 +183,3 @@ func.func @masked_cheap(%a: tensor<16x8xi8>, %b: tensor<8x4xi8>, %c: tensor<16x4
   %s = tile.mma exact %xf, %y, %z : tensor<16x8xf16>, tensor<8x4xf16>, tensor<16x4xf32>
   return %r, %s : tensor<16x4xi32>, tensor<16x4xf32>
 }
-
-// What comes after a filled tile takes it, too: the tile with its missing lanes as they were need not stay in registers.
-// CHECK-LABEL: func.func @filled_once
-// CHECK: %[[S:.*]] = tgpu.fill_outside %{{.*}} fill 0xFF800000
-// CHECK: %[[M:.*]] = tile.reduce max %[[S]], 0
-// CHECK: tile.binary sub %[[S]]
-// CHECK: %[[E:.*]] = tile.unary exp
-// CHECK: %[[F:.*]] = tgpu.fill_outside %[[E]] axes [0] lo[%{{.*}}] hi[%{{.*}}] fill 0.000000e+00
-// CHECK: tile.reduce sum %[[F]], 0
-// CHECK: tile.binary div %[[F]]
-func.func @filled_once(%X: !tile.tensor<1, f32>, %Y: !tile.tensor<1, f32>) attributes {tile.kernel} {
-  %i = tile.constant 0 : index
-  %x = tile.load %X[%i] : !tile.tensor<1, f32> -> tensor<64xf32>
-  %m = tile.reduce max %x, 0 : tensor<64xf32> -> tensor<1xf32>
-  %mm = tile.broadcast %m : tensor<1xf32> -> tensor<64xf32>
-  %d = tile.binary sub %x, %mm : tensor<64xf32>
-  %e = tile.unary exp %d : tensor<64xf32> -> tensor<64xf32>
-  %s = tile.reduce sum %e, 0 : tensor<64xf32> -> tensor<1xf32>
-  %ss = tile.broadcast %s : tensor<1xf32> -> tensor<64xf32>
-  %q = tile.binary div %e, %ss : tensor<64xf32>
-  tile.store %q, %Y[%i] : tensor<64xf32>, !tile.tensor<1, f32>
-  return
-}
