@@ -65,21 +65,6 @@ static void dumpStage(const std::string &kernel, std::string_view stage, const s
   fmt::print(stderr, "// ---- {} of {} ----\n{}\n", stage, kernel, text);
 }
 
-/// The directive that makes room for several blocks per multiprocessor.
-static constexpr std::string_view roomDirective = ".minnctapersm ";
-
-/// PTX that makes room for one block less, or without the directive.
-static std::string withLessRoom(const std::string &ptx, bool drop) {
-  size_t at = ptx.find(roomDirective);
-  if (at == std::string::npos)
-    return ptx;
-  size_t number = at + roomDirective.size(), end = ptx.find('\n', at);
-  int blocks = std::atoi(ptx.c_str() + number) - 1;
-  if (drop || blocks < 2)
-    return ptx.substr(0, at) + ptx.substr(end + 1);
-  return ptx.substr(0, number) + std::to_string(blocks) + ptx.substr(end);
-}
-
 Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &times) {
   Lowered result;
   DiagnosticCollector diagnostics(module.getContext());
@@ -141,20 +126,10 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
   StageClock clock(times, "ptxas");
   auto ptxas = runtime::Ptxas::find(options.where);
   if (!ptxas)
-    result.artifact.ptx = withLessRoom(result.artifact.ptx, /*drop=*/true); // the driver does not say what it spills
+    result.artifact.ptx = runtime::withLessRoom(result.artifact.ptx, /*drop=*/true); // the driver does not say what it spills
   if (ptxas) {
-    runtime::PtxasResult assembled = ptxas->assemble(result.artifact.ptx, result.artifact.arch);
     // The plan of registers is an estimate: what spills gets more of them.
-    for (bool drop : {false, true}) {
-      std::string roomier = withLessRoom(result.artifact.ptx, drop);
-      if (!assembled.ok || assembled.spillBytes <= 0 || roomier == result.artifact.ptx)
-        break;
-      runtime::PtxasResult again = ptxas->assemble(roomier, result.artifact.arch);
-      if (!again.ok || again.spillBytes > assembled.spillBytes)
-        break;
-      assembled = std::move(again);
-      result.artifact.ptx = std::move(roomier);
-    }
+    runtime::PtxasResult assembled = ptxas->assembleWithRoom(result.artifact.ptx, result.artifact.arch);
     if (!assembled.ok) {
       llvm::StringRef log = llvm::StringRef(assembled.log).trim();
       throw InternalError(fmt::format("ptxas {} failed on kernel '{}' for {}: {}{}{}", ptxas->version(), options.kernel,

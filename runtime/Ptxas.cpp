@@ -301,6 +301,41 @@ PtxasResult Ptxas::assemble(std::string_view ptx, std::string_view arch) const {
   return result;
 }
 
+std::string withLessRoom(std::string_view ptx, bool drop) {
+  constexpr std::string_view directive = ".minnctapersm ";
+  std::string result;
+  while (!ptx.empty()) {
+    std::size_t end = std::min(ptx.find('\n'), ptx.size() - 1) + 1;
+    std::string_view line = ptx.substr(0, end);
+    ptx.remove_prefix(end);
+    int blocks = 0;
+    if (line.substr(0, directive.size()) == directive)
+      std::from_chars(line.data() + directive.size(), line.data() + line.size(), blocks);
+    if (blocks == 0)
+      result += line;
+    else if (!drop && blocks > 2)
+      result += fmt::format("{}{}\n", directive, blocks - 1);
+  }
+  return result;
+}
+
+PtxasResult Ptxas::assembleWithRoom(std::string &ptx, std::string_view arch) const {
+  PtxasResult result = assemble(ptx, arch);
+  for (bool drop : {false, true}) {
+    if (!result.ok || result.spillBytes <= 0)
+      break;
+    std::string roomier = withLessRoom(ptx, drop);
+    if (roomier == ptx)
+      break;
+    PtxasResult again = assemble(roomier, arch);
+    if (!again.ok || again.spillBytes > result.spillBytes)
+      break;
+    result = std::move(again);
+    ptx = std::move(roomier);
+  }
+  return result;
+}
+
 void parsePtxasLog(PtxasResult &result) {
   std::string_view rest = result.log;
   while (!rest.empty()) {

@@ -42,10 +42,18 @@ public:
   /// afterwards. Never throws for what ptxas does: a failure, a crash and a full disk are a `problem`.
   PtxasResult assemble(std::string_view ptx, std::string_view arch) const;
 
+  /// Like assemble; where the code spills under the blocks per multiprocessor that `ptx` asks room for, with less of
+  /// that: one block less, then no such demand, while spills do not grow. `ptx` becomes the text that the cubin is of.
+  PtxasResult assembleWithRoom(std::string &ptx, std::string_view arch) const;
+
 private:
   Ptxas(std::string file, std::string version) : file(std::move(file)), versionText(std::move(version)) {}
   std::string file, versionText;
 };
+
+/// PTX that makes room for one block per multiprocessor less in each of its entries, or with `drop` leaves that to the
+/// assembler; the same text where it makes none.
+SECTILE_API std::string withLessRoom(std::string_view ptx, bool drop);
 
 /// Reads registers, spills, shared bytes and C75xx warnings out of a log of `ptxas -v`.
 SECTILE_API void parsePtxasLog(PtxasResult &result);

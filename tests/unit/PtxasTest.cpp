@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +40,7 @@ std::string script(const ScratchDir &dir, const std::string &name, const std::st
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
 }
-/// A ptxas that answers --version and then does `body`; $6 is the input and $8 the output... of `-O3 -v
+/// A ptxas that answers --version and then does `body`; $4 is the input and $6 the output of `-O3 -v
 /// -arch= in -o out`.
 std::string fakePtxas(const ScratchDir &dir, const std::string &body) {
   return script(
@@ -120,6 +122,49 @@ TEST_CASE("Ptxas: assembles, and says what is wrong with bad PTX", "[runtime][pt
   for (auto &t : threads)
     t.join();
   CHECK(ok == std::vector<int>{1, 1, 1, 1});
+}
+
+TEST_CASE("Ptxas: room for blocks is given up where the code spills under it", "[runtime][ptxas]") {
+  const std::string head = ".version 8.0\n.entry k()\n.reqntid 64\n", tail = "{ ret; }\n";
+  auto ptx = [&](int blocks) {
+    return head + (blocks ? ".minnctapersm " + std::to_string(blocks) + "\n" : "") + tail;
+  };
+  CHECK(withLessRoom(ptx(8), false) == ptx(7));
+  CHECK(withLessRoom(ptx(3) + ptx(2), false) == ptx(2) + ptx(0));
+  CHECK(withLessRoom(ptx(2), false) == ptx(0));
+  CHECK(withLessRoom(ptx(8), true) == ptx(0));
+  CHECK(withLessRoom(ptx(0), false) == ptx(0));
+  CHECK(withLessRoom(".minnctapersm 4", true) == "");
+  CHECK(withLessRoom("// .minnctapersm 4\n", true) == "// .minnctapersm 4\n");
+  CHECK(withLessRoom("", true) == "");
+
+  // One that spills what `case` says for the text it is given, and whose cubin is that text.
+  ScratchDir dir;
+  auto run = [&](const std::string &spills, int blocks) {
+    std::string program = fakePtxas(dir, "room=$(sed -n 's/^.minnctapersm //p' $4)\ncase \"$room\" in " + spills +
+                                             " esac\necho \"$n bytes spill stores, 0 bytes spill loads\"\ncp $4 $6");
+    return inChild({{"SECTILE_PTXAS", program}},
+                   [&] {
+                     reloadEnv();
+                     std::string text = ptx(blocks);
+                     PtxasResult r = Ptxas::find()->assembleWithRoom(text, "sm_90a");
+                     if (r.ok && r.cubin != text)
+                       return std::string("the text is not that of the cubin");
+                     for (int n : {0, 2, 3, 4})
+                       if (text == ptx(n))
+                         return fmt::format("{} room {} spills {}", r.ok ? "ok" : "failed", n, r.spillBytes);
+                     return "another text: " + text;
+                   })
+        .said;
+  };
+  CHECK(run("*) n=0;;", 4) == "ok room 4 spills 0");
+  CHECK(run("4) n=16;; *) n=0;;", 4) == "ok room 3 spills 0");
+  CHECK(run("4|3) n=16;; *) n=0;;", 4) == "ok room 0 spills 0");
+  CHECK(run("2) n=16;; *) n=0;;", 2) == "ok room 0 spills 0");
+  CHECK(run("*) n=16;;", 0) == "ok room 0 spills 16");
+  CHECK(run("4) n=16;; *) n=24;;", 4) == "ok room 4 spills 16");           // no better
+  CHECK(run("4) n=16;; 3) n=8;; *) exit 1;;", 4) == "ok room 3 spills 8"); // what fails is not taken
+  CHECK(run("4) exit 1;; *) n=0;;", 4) == "failed room 4 spills -1");
 }
 
 TEST_CASE("Ptxas: where it is looked for", "[runtime][ptxas]") {
