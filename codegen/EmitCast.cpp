@@ -45,6 +45,18 @@ mlir::LogicalResult EmitContext::emitCast(tileir::CastOp op) {
   return mlir::success();
 }
 
+mlir::LogicalResult EmitContext::emitBits(tgpu::BitsOp op) {
+  llvm::Type *to = elementLlvm(dtype(op.getResult().getType()));
+  Regs result;
+  for (llvm::Value *v : regs(op.getX())) {
+    llvm::Value *bits = b.CreateBitCast(v, b.getIntNTy(unsigned(v->getType()->getPrimitiveSizeInBits())));
+    bits = b.CreateZExtOrTrunc(bits, b.getIntNTy(unsigned(to->getPrimitiveSizeInBits())));
+    result.push_back(b.CreateBitCast(bits, to));
+  }
+  set(op.getResult(), std::move(result));
+  return mlir::success();
+}
+
 llvm::Value *EmitContext::cast(DType from, DType to, llvm::Value *x) {
   if (from == to || (from == DType::index && to == DType::i64) || (from == DType::i64 && to == DType::index))
     return x;

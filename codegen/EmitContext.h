@@ -147,6 +147,7 @@ private:
                           llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)> body);
 
   mlir::LogicalResult emitCast(tileir::CastOp op);
+  mlir::LogicalResult emitBits(tgpu::BitsOp op);
   llvm::Value *cast(DType from, DType to, llvm::Value *x);
   llvm::Value *toF32(DType from, llvm::Value *x);  ///< f8, f16, bf16, f32: exact
   llvm::Value *upperHalfOfWord(llvm::Value *x);

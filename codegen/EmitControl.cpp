@@ -161,6 +161,7 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](GlobalStoreOp o) { return emitGlobalStore(o); })
       .Case([&](GlobalGatherOp o) { return emitGlobalGather(o); })
       .Case([&](FillOutsideOp o) { return emitFillOutside(o); })
+      .Case([&](BitsOp o) { return emitBits(o); })
       .Case([&](MisalignOp o) { return emitMisalign(o); })
       .Case([&](ConvertLayoutOp o) { return emitConvert(o); })
       .Case([&](BufferAllocOp o) { return emitBufferAlloc(o); })

@@ -128,6 +128,19 @@ LogicalResult FillOutsideOp::verify() {
   return success();
 }
 
+LogicalResult BitsOp::verify() {
+  Type from = getX().getType(), to = getResult().getType();
+  if (!liesAs(from, to))
+    return broken(*this, "bits_c1", "the result is " + describe(to) + ", x is " + describe(from),
+                  "give both one shape and layout");
+  Type a = elementOf(from), b = elementOf(to);
+  auto isSmallFloat = [](Type t) { return isa<FloatType>(t) && byteSize(*dtypeOfType(t)) <= 4; };
+  if ((a.isSignlessInteger(32) && isSmallFloat(b)) || (b.isSignlessInteger(32) && isSmallFloat(a)))
+    return success();
+  return broken(*this, "bits_c2", "from " + describe(a) + " to " + describe(b),
+                "one is i32, the other a float of at most 4 bytes");
+}
+
 LogicalResult MisalignOp::verify() {
   if (int64_t(getOffsets().size()) != getX().getType().getRank())
     return broken(*this, "misalign_c1",

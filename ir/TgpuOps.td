@@ -110,6 +110,22 @@ def Tgpu_ConvertLayoutOp : TgpuOp<"convert_layout", [Pure]> {
   let hasFolder = 1;
 }
 
+def Tgpu_BitsOp : TgpuOp<"bits", [Pure]> {
+  let summary = "The bits of a float as an integer of four bytes, or back";
+  let description = [{
+    To i32: the low bits of result[c] are those of x[c], the others zero. From i32: the low bits of x[c] are the float. A cast to
+    a wider type and back would lose an infinity where casts saturate.
+    - C1 (bits_c1): x and the result have one shape and layout. C2 (bits_c2): one of their element types is i32, the other a
+      float of at most 4 bytes.
+
+    Example: `%w = tgpu.bits %x : tensor<32xe5m2> -> tensor<32xi32>`
+  }];
+  let arguments = (ins Tile_Shaped:$x);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[]>]> {
   let summary = "Reserve a buffer in shared memory";
   let description = [{

@@ -153,7 +153,7 @@ private:
       Value x = op.getX();
       bool crosses = crossesBlocks(src, dst, blocks);
       if (crosses) // a copy to another block counts arrivals in whole words
-        x = withElement(b, op.getLoc(), x, wordElement(b, elementOf(x.getType())));
+        x = asWord(b, op.getLoc(), x);
       Type element = elementOf(x.getType());
       std::vector<int64_t> swizzle = swizzleFor(src, dst, shape, element, crosses).swizzle.parameters();
       auto type = tgpu::BufferType::get(b.getContext(), shape, element, swizzle);
@@ -172,21 +172,25 @@ private:
         tgpu::PeerWaitOp::create(b, loc, buffer);
       Value result =
           tgpu::CopyOutOp::create(b, loc, tileir::withElement(op.getType(), type.getElementType()), buffer);
-      op.getResult().replaceAllUsesWith(withElement(b, loc, result, elementOf(op.getType())));
+      op.getResult().replaceAllUsesWith(fromWord(b, loc, result, elementOf(op.getType())));
       op.erase();
     }
   }
 
-  /// The narrowest type of at least 4 bytes that holds all values of `element`.
-  static Type wordElement(OpBuilder &b, Type element) {
+  /// Elements of less than 4 bytes as i32: the bits of a float, the value of an integer.
+  static Value asWord(OpBuilder &b, Location loc, Value x) {
+    Type element = elementOf(x.getType()), word = b.getI32Type();
     if (byteSize(*dtypeOfType(element)) >= 4)
-      return element;
-    return isa<FloatType>(element) ? Type(b.getF32Type()) : Type(b.getI32Type());
+      return x;
+    return isa<FloatType>(element) ? Value(tgpu::BitsOp::create(b, loc, tileir::withElement(x.getType(), word), x))
+                                   : Value(CastOp::create(b, loc, tileir::withElement(x.getType(), word), x));
   }
-  static Value withElement(OpBuilder &b, Location loc, Value x, Type element) {
+  static Value fromWord(OpBuilder &b, Location loc, Value x, Type element) {
     if (elementOf(x.getType()) == element)
       return x;
-    return CastOp::create(b, loc, tileir::withElement(x.getType(), element), x);
+    Type type = tileir::withElement(x.getType(), element);
+    return isa<FloatType>(element) ? Value(tgpu::BitsOp::create(b, loc, type, x))
+                                   : Value(CastOp::create(b, loc, type, x));
   }
 
   func::FuncOp func;

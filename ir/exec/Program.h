@@ -257,6 +257,7 @@ Action make(Program &p, tileir::SplatOp op);
 Action make(Program &p, tileir::IotaOp op);
 Action make(Program &p, tileir::UnaryOp op);
 Action make(Program &p, tileir::CastOp op);
+Action make(Program &p, BitsOp op);
 Action make(Program &p, tileir::BinaryOp op);
 Action make(Program &p, tileir::CompareOp op);
 Action make(Program &p, tileir::SelectOp op);

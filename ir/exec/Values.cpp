@@ -151,6 +151,19 @@ Action make(Program &p, CastOp op) {
   return [=](Cluster &b) { kernel(b.data(x), b.data(r), x.count); };
 }
 
+Action make(Program &p, BitsOp op) {
+  Slot x = p.slot(op.getX()), r = p.define(op.getResult());
+  if (!oneLayout(op))
+    return nullptr;
+  return [=](Cluster &b) {
+    const std::size_t from = std::size_t(x.size), to = std::size_t(r.size), both = std::min(from, to);
+    for (std::size_t i = 0, n = std::size_t(x.count); i < n; ++i) {
+      std::memset(b.data(r) + i * to, 0, to);
+      std::memcpy(b.data(r) + i * to, b.data(x) + i * from, both); // the lowest byte comes first
+    }
+  };
+}
+
 static Action pairwise(Program &p, Operation *op, interp::BinaryKernel kernel) {
   Slot x = p.slot(op->getOperand(0)), y = p.slot(op->getOperand(1)), r = p.define(op->getResult(0));
   if (!oneLayout(op))

@@ -98,3 +98,35 @@ TEST_CASE("rows of up to 131072 elements stay in registers", "[passes][ptxas]") 
           CHECK(code->spillBytes == 0);
         }
 }
+
+TEST_CASE("parts of reductions of every type travel between blocks", "[passes][ptxas]") {
+  for (DType t : {DType::f64, DType::f16, DType::bf16, DType::e4m3, DType::e5m2, DType::i8, DType::u16, DType::i64}) {
+    INFO(name(t));
+    std::string view = tensorType(2, t), tile = tileType({1, 8192}, t), line = tileType({1, 1}, t);
+    std::string text = kernelText("%X: " + view + ", %Y: " + view, R"(
+      %r = tile.grid %X [1] : )" + view + R"( -> index
+      %c0 = tile.constant 0 : index
+      %l = tile.load %X[%r, %c0] : )" + view + " -> " + tile + R"(
+      %m = tile.reduce max %l, 1 : )" + tile + " -> " + line + R"(
+      tile.store %m, %Y[%r, %c0] : )" + line + ", " + view);
+    passes::PipelineOptions options;
+    options.arch = "sm_90a";
+    options.schedule.cluster = 4;
+    std::string messages, final = lowered(text, options, messages);
+    INFO(messages);
+    testing::Emitted e = testing::emitText(final);
+    INFO(e.errors);
+    REQUIRE(e.ok);
+    // Words carry the bits of a narrow float: a cast back would lose infinities where it saturates.
+    bool narrow = isFloat(t) && byteSize(t) < 4;
+    CHECK((final.find("tgpu.bits") != std::string::npos) == narrow);
+    CHECK((final.find("tile.cast") != std::string::npos) == (!narrow && byteSize(t) < 4));
+    CHECK(e.artifact.ptx.find(byteSize(t) == 8 ? "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64"
+                                               : "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32") !=
+          std::string::npos);
+    if (std::optional<testing::Assembled> code = testing::assemble(e.artifact)) {
+      INFO(code->log);
+      CHECK(code->ok);
+    }
+  }
+}

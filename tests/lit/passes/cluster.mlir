@@ -31,17 +31,18 @@ func.func @moments(%X: !tile.tensor<2, f32>, %Y: !tile.tensor<2, f32>) attribute
   return
 }
 
-// Types of less than four bytes travel as wider ones. Before the next iteration sends into the same bytes, all
+// The bits of floats of less than four bytes travel in words: infinities of e5m2 arrive. Before the next iteration sends into the same bytes, all
 // blocks have read them.
 // CHECK-LABEL: func.func @loop
 // CHECK: tgpu.cluster_start
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.barrier cluster
-// CHECK: tile.cast %{{.*}} : tensor<1x64xbf16, {{.*}}> -> tensor<1x64xf32
+// CHECK: tgpu.bits %{{.*}} : tensor<1x64xbf16, {{.*}}> -> tensor<1x64xi32
 // CHECK-NEXT: tgpu.buffer_alloc
 // CHECK-NEXT: tgpu.peer_copy
 // CHECK-NEXT: tgpu.peer_wait
 // CHECK-NEXT: tgpu.copy_out
+// CHECK-NEXT: tgpu.bits %{{.*}} : tensor<1x64xi32, {{.*}}> -> tensor<1x64xbf16
 // CHECK-NOT: tgpu.barrier
 // CHECK: return
 func.func @loop(%X: !tile.tensor<2, bf16>, %Y: !tile.tensor<2, bf16>) attributes {tile.kernel} {

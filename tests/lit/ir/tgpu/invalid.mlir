@@ -137,6 +137,30 @@ func.func @fill_outside_c2(%x: tensor<8xf32>, %i: index) {
 
 // -----
 
+func.func @bits_c1(%x: tensor<8xf16>) {
+  // expected-error @+1 {{the result is i32 [4], x is f16 [8] [bits_c1]; give both one shape and layout}}
+  %w = tgpu.bits %x : tensor<8xf16> -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @bits_c2(%x: tensor<8xf64>) {
+  // expected-error @+1 {{from f64 to i32 [bits_c2]; one is i32, the other a float of at most 4 bytes}}
+  %w = tgpu.bits %x : tensor<8xf64> -> tensor<8xi32>
+  return
+}
+
+// -----
+
+func.func @bits_c2_integer(%x: tensor<8xi32>) {
+  // expected-error @+1 {{from i32 to i32 [bits_c2]; one is i32, the other a float of at most 4 bytes}}
+  %w = tgpu.bits %x : tensor<8xi32> -> tensor<8xi32>
+  return
+}
+
+// -----
+
 func.func @misalign_c1(%x: !tile.tensor<2, f32>, %i: index) {
   // expected-error @+1 {{1 offsets for a tensor of rank 2 [misalign_c1]}}
   %s = tgpu.misalign %x[%i] to 16 : !tile.tensor<2, f32>
