@@ -7,7 +7,10 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <numeric>
+#include <utility>
 
 using namespace mlir;
 using namespace sectile;
@@ -25,6 +28,12 @@ OpCounts &OpCounts::operator+=(const OpCounts &o) {
   conflicts += o.conflicts;
   barriers += o.barriers;
   clusterBarriers += o.clusterBarriers;
+  return *this;
+}
+
+OpCounts &OpCounts::operator*=(std::int64_t times) {
+  for (std::int64_t *n : {&requests, &bytes, &sectors, &wavefronts, &conflicts, &barriers, &clusterBarriers})
+    *n *= times;
   return *this;
 }
 
@@ -56,6 +65,15 @@ std::string ExecFault::text() const {
 // -----------------------------------------------------------------------------------------------------
 
 namespace exec {
+
+/// Pages that no program touches take no memory.
+static Cell *zeroCells(std::size_t count) {
+  static_assert(std::is_trivially_copyable_v<Cell>);
+  void *cells = std::calloc(std::max<std::size_t>(count, 1), sizeof(Cell));
+  if (!cells)
+    throw std::bad_alloc();
+  return static_cast<Cell *>(cells);
+}
 
 RunState::RunState(std::span<const KernelArg> arguments) : args(arguments.begin(), arguments.end()) {
   // Arguments that overlap share one history.
@@ -92,7 +110,7 @@ RunState::RunState(std::span<const KernelArg> arguments) : args(arguments.begin(
     rangeOf[e.arg] = int(ranges.size()) - 1;
   }
   for (GlobalRange &r : ranges)
-    r.cells.resize((r.end - r.begin) / std::uintptr_t(r.grain));
+    r.cells.reset(zeroCells((r.end - r.begin) / std::uintptr_t(r.grain)));
   for (auto [n, a] : llvm::enumerate(args))
     if (a.isTensor())
       views.push_back({static_cast<char *>(a.data),
@@ -266,29 +284,50 @@ std::unique_ptr<Executor> Executor::build(ModuleOp module) {
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
+std::vector<std::int64_t> Executor::grid(std::span<const KernelArg> args) const {
+  std::vector<std::int64_t> programs;
+  if (tileir::GridOp grid = impl->program.grid) {
+    const KernelArg &x = args[cast<BlockArgument>(grid.getX()).getArgNumber()];
+    for (auto [d, size] : llvm::enumerate(grid.getSizes()))
+      programs.push_back((x.dims[d] + size - 1) / size);
+  }
+  return programs;
+}
+
 ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts) const {
+  std::int64_t total = 1;
+  for (std::int64_t n : grid(args))
+    total *= n;
+  std::vector<ProgramSample> all(static_cast<std::size_t>(total));
+  for (std::int64_t at = 0; at < total; ++at)
+    all[std::size_t(at)].number = at;
+  return run(args, parts, all);
+}
+
+ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts,
+                         std::span<const ProgramSample> samples) const {
   const exec::Program &p = impl->program;
   exec::RunState run(args);
   run.result.counts = p.counted;
-  std::vector<std::int64_t> programs;
-  if (p.grid) {
-    const KernelArg &x = run.args[cast<BlockArgument>(tileir::GridOp(p.grid).getX()).getArgNumber()];
-    for (auto [d, size] : llvm::enumerate(tileir::GridOp(p.grid).getSizes()))
-      programs.push_back((x.dims[d] + size - 1) / size);
-  }
-  std::int64_t total = 1;
-  for (std::int64_t n : programs)
-    total *= n;
+  std::vector<std::int64_t> programs = grid(args);
   exec::Cluster cluster(p, run);
   cluster.wantedParts = parts;
-  for (std::int64_t at = 0; at < total; ++at) {
+  std::vector<OpCounts> before;
+  for (const ProgramSample &sample : samples) {
     std::vector<std::int64_t> number(programs.size());
-    std::int64_t rest = at;
+    std::int64_t rest = sample.number;
     for (std::size_t d = programs.size(); d-- > 0; rest /= programs[d])
       number[d] = rest % programs[d];
+    if (sample.times != 1)
+      before = std::exchange(run.result.counts, p.counted);
     if (!cluster.runProgram(std::move(number)))
       break;
     ++run.result.programs;
+    if (sample.times != 1)
+      for (auto [counts, old] : llvm::zip_equal(run.result.counts, before)) {
+        counts *= sample.times;
+        counts += old;
+      }
   }
   return std::move(run.result);
 }

@@ -34,6 +34,7 @@ struct OpCounts {
   std::int64_t barriers = 0;
   std::int64_t clusterBarriers = 0; ///< of the barriers, those of all blocks of a cluster
   OpCounts &operator+=(const OpCounts &o);
+  OpCounts &operator*=(std::int64_t times);
 };
 
 /// What is wrong with a kernel. `text` names the user's line, the op and what happened, with the numbers.
@@ -51,6 +52,12 @@ struct ExecResult {
   OpCounts total() const;
 };
 
+/// A program of the grid, by its number in row-major order, that stands for others: its counts count `times`
+/// times.
+struct ProgramSample {
+  std::int64_t number = 0, times = 1;
+};
+
 /// A kernel made ready to run. Immutable; the module must outlive it.
 class Executor {
 public:
@@ -63,6 +70,11 @@ public:
   /// aligned as on a device. `parts`: blocks per program of a kernel whose loop may be shared and does not
   /// say, at most one per trip. @pre ranks and dtypes match the kernel's arguments.
   ExecResult run(std::span<const KernelArg> args, std::int64_t parts = 1) const;
+  /// Runs these programs alone.
+  ExecResult run(std::span<const KernelArg> args, std::int64_t parts,
+                 std::span<const ProgramSample> samples) const;
+  /// Programs along each axis of the grid; empty: there is one.
+  std::vector<std::int64_t> grid(std::span<const KernelArg> args) const;
 
   struct Impl;
 

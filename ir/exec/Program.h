@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -76,11 +77,15 @@ struct Cell {
   static constexpr std::uint8_t manyBlocks = 0xff;
 };
 
+struct CellsFree {
+  void operator()(Cell *cells) const { std::free(cells); }
+};
+
 /// The memory of arguments that may overlap, with the history of each piece of `grain` bytes.
 struct GlobalRange {
   std::uintptr_t begin = 0, end = 0;
   std::int64_t grain = 1;
-  std::vector<Cell> cells;
+  std::unique_ptr<Cell[], CellsFree> cells;
 };
 
 /// What all blocks of a run share.
