@@ -85,7 +85,7 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
   if (env.dumps("tile"))
     dumpStage(options.kernel, "tile", moduleText(module));
   if (options.until == Stage::tile) {
-    result.text = moduleText(module);
+    result.text = moduleText(module, /*withLocations=*/true); // what is run or explained names the user's lines
     return result;
   }
 

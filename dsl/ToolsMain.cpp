@@ -3,6 +3,7 @@
 #include "dsl/Tools.h"
 #include "dsl/ToolsCommon.h"
 #include "dsl/ToolsCompletion.h"
+#include "dsl/ToolsExplain.h"
 #include "dsl/ToolsInfo.h"
 #include "dsl/ToolsRun.h"
 #include "runtime/Env.h"
@@ -33,6 +34,12 @@ int main(int argc, char **argv) {
   CLI::App *emitCommand = app.add_subcommand("emit", "Print what a kernel given as MLIR text becomes");
   addEmitOptions(*emitCommand, emit);
   emitCommand->callback([&] { action = [&] { return runFile(emit); }; });
+
+  ExplainOptions explain;
+  CLI::App *explainCommand = app.add_subcommand(
+      "explain", "Say what a kernel given as MLIR text does to the memories, and what that costs");
+  addExplainOptions(*explainCommand, explain);
+  explainCommand->callback([&] { action = [&] { return explainFile(explain); }; });
 
   CLI::App *cache = app.add_subcommand("cache", "Look after the kernel cache on disk");
   cache->require_subcommand(1);

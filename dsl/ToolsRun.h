@@ -3,8 +3,7 @@
 /// emit`.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "dsl/ToolsInput.h"
 
 namespace CLI {
 class App;
@@ -12,11 +11,9 @@ class App;
 
 namespace sectile::tools {
 
-struct RunOptions {
-  std::string file, device = "interpreter", emit, arch = "sm_90a", out;
-  int warps = 0, cluster = 0, split = 0;
+struct RunOptions : InputOptions {
+  std::string device = "interpreter", emit, out;
   bool counters = false; ///< of the executor
-  std::vector<std::string> args;
 };
 
 /// Declares the options of `sectile-run` and `sectile run`: a stage is asked for by --emit.

@@ -74,6 +74,10 @@ EXCEPTIONS = {
     # The programs behind the command line tools.
     "dsl/ToolsOpt.cpp": Rule({"passes"}),
     "dsl/ToolsRun.cpp": Rule({"runtime"}, {"cli"}),
+    "dsl/ToolsInput.cpp": Rule(set(), {"cli"}),
+    "dsl/ToolsExplain.cpp": Rule(set(), {"cli"}),
+    "dsl/Explain.cpp": Rule({"passes"}),
+    "dsl/ExplainText.cpp": Rule(set(), {"json"}),
     "dsl/ToolsInfo.cpp": Rule({"runtime"}, {"cli", "json", "llvm-ir"}),
     "dsl/ToolsMain.cpp": Rule({"runtime"}, {"cli"}),
     "dsl/ToolsCommon.cpp": Rule(set(), {"cli"}),

@@ -25,6 +25,41 @@ func.func @add(%X: !tile.tensor<1, f32> {tile.readonly}, %Y: !tile.tensor<1, f32
   return
 }
 """
+# Each op on a line of its own; the lines are those of this text.
+SOFTMAX = """func.func @softmax(%X: !tile.tensor<2, bf16> {tile.readonly}, %Y: !tile.tensor<2, bf16>) attributes {tile.kernel} {
+  %r = tile.grid %Y [1] : !tile.tensor<2, bf16> -> index
+  %z = tile.constant 0 : index
+  %in = tile.load %X[%r, %z] : !tile.tensor<2, bf16> -> tensor<1x4096xbf16>
+  %x = tile.cast %in : tensor<1x4096xbf16> -> tensor<1x4096xf32>
+  %m = tile.reduce max %x, 1 : tensor<1x4096xf32> -> tensor<1x1xf32>
+  %mm = tile.broadcast %m : tensor<1x1xf32> -> tensor<1x4096xf32>
+  %d = tile.binary sub %x, %mm : tensor<1x4096xf32>
+  %e = tile.unary exp %d : tensor<1x4096xf32> -> tensor<1x4096xf32>
+  %s = tile.reduce sum %e, 1 : tensor<1x4096xf32> -> tensor<1x1xf32>
+  %ss = tile.broadcast %s : tensor<1x1xf32> -> tensor<1x4096xf32>
+  %q = tile.binary div %e, %ss : tensor<1x4096xf32>
+  %out = tile.cast %q : tensor<1x4096xf32> -> tensor<1x4096xbf16>
+  tile.store %out, %Y[%r, %z] : tensor<1x4096xbf16>, !tile.tensor<2, bf16>
+  return
+}
+"""
+TRANSPOSE = """func.func @transpose(%X: !tile.tensor<2, bf16> {tile.readonly}, %Y: !tile.tensor<2, bf16>) attributes {tile.kernel} {
+  %i, %j = tile.grid %X [64, 64] : !tile.tensor<2, bf16> -> index, index
+  %x = tile.load %X[%i, %j] : !tile.tensor<2, bf16> -> tensor<64x64xbf16>
+  %t = tile.permute %x [1, 0] : tensor<64x64xbf16> -> tensor<64x64xbf16>
+  tile.store %t, %Y[%j, %i] : tensor<64x64xbf16>, !tile.tensor<2, bf16>
+  return
+}
+"""
+GATHER = """func.func @pick(%X: !tile.tensor<1, f32> {tile.readonly}, %I: !tile.tensor<1, i32> {tile.readonly}, %Y: !tile.tensor<1, f32>) attributes {tile.kernel} {
+  %r = tile.grid %Y [64] : !tile.tensor<1, f32> -> index
+  %i = tile.load %I[%r] : !tile.tensor<1, i32> -> tensor<64xi32>
+  %n = tile.cast %i : tensor<64xi32> -> tensor<64xindex>
+  %x = tile.gather %X[%n] : !tile.tensor<1, f32>, (tensor<64xindex>) -> tensor<64xf32>
+  tile.store %x, %Y[%r] : tensor<64xf32>, !tile.tensor<1, f32>
+  return
+}
+"""
 ARCHES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"]
 
 
@@ -95,7 +130,7 @@ class Information(Cli):
         self.assertIn("ptxas none usable", self.call("version", SECTILE_PTXAS=broken))
 
     def test_help_documents_exit_statuses(self):
-        for words in ([], ["run"], ["emit"], ["cache"], ["cache", "prune"], ["targets"], ["completion"]):
+        for words in ([], ["run"], ["emit"], ["explain"], ["cache"], ["cache", "prune"], ["targets"], ["completion"]):
             out = self.call(*words, "--help")
             for status in ("0 done", "1 a mistake", "2 a command line", "3 a bug"):
                 self.assertIn(status, out)
@@ -132,6 +167,7 @@ class Files(Cli):
     def test_bad_files(self):
         self.each_bad_file("run", program=SECTILE)
         self.each_bad_file("emit", "--stage=tile", program=SECTILE)
+        self.each_bad_file("explain", program=SECTILE)
         self.each_bad_file(program=SECTILE_RUN)
 
     def test_run_on_the_interpreter(self):
@@ -176,6 +212,7 @@ class Files(Cli):
     def test_emit_every_stage(self):
         file = self.write("add.mlir", ADD)
         self.assertIn("tile.grid", self.call("emit", file, "--stage=tile"))
+        self.assertIn('add.mlir":4:8)', self.call("emit", file, "--stage=tile"))
         self.assertIn("tgpu.", self.call("emit", file, "--stage=tgpu"))
         self.assertIn("define ", self.call("emit", file, "--stage=llvm"))
         self.assertIn(".target sm_90a", self.call("emit", file, "--stage=ptx"))
@@ -228,6 +265,102 @@ class Files(Cli):
                 self.assertEqual(done.returncode, status, f"{words} {closed}")
 
 
+class Explain(Cli):
+    def explain(self, text, *words, **more):
+        """The explanation as JSON, and its accesses by kind."""
+        out = json.loads(self.call("explain", self.write("kernel.mlir", text), "--json", *words, **more))
+        kinds = {}
+        for access in out["accesses"]:
+            self.assertTrue(access["at"]["file"].endswith("kernel.mlir"))
+            kinds.setdefault(access["kind"], []).append(access)
+        return out, kinds
+
+    def test_softmax(self):
+        args = ["--arg=300x4096xbf16=normal:1", "--arg=300x4096xbf16=zeros"]
+        out, kinds = self.explain(SOFTMAX, *args)
+        self.assertEqual(sorted(kinds), ["exchange", "load", "store"])
+        for kind, line in (("load", 4), ("store", 14)):
+            access, = kinds[kind]
+            self.assertEqual((access["vectorBytes"], access["sectorsPerRequest"], access["at"]["line"]), (16, 16, line))
+            self.assertEqual((access["tileBytes"], access["bytes"], access["shape"]), (8192, 300 * 8192, [1, 4096]))
+        self.assertEqual([a["at"]["line"] for a in kinds["exchange"]], [6, 6, 10, 10])
+        self.assertEqual([(a["passesPerRequest"], a["conflicts"]) for a in kinds["exchange"]], [(1, 0)] * 4)
+        self.assertEqual([(b["first"]["line"], b["last"]["line"]) for b in out["buffers"]], [(6, 6), (10, 10)])
+        self.assertEqual((out["programs"], out["conflicts"]), (300, 0))
+        self.assertLess(out["programsRun"], 300)
+        self.assertEqual(out["bytesRead"] + out["bytesWritten"], out["argumentBytes"])
+        self.assertEqual((out["sectorBytes"], out["argumentBytes"]), (2 * 300 * 8192, 2 * 300 * 8192))
+        self.assertEqual((out["bandwidthGBs"], out["chip"]), (4800, "H200 SXM"))
+        self.assertAlmostEqual(out["onceMicroseconds"], 2 * 300 * 8192 / 4.8e6)
+        text = self.call("explain", "-", *args, text=SOFTMAX).splitlines()
+        self.assertEqual(text[0], "softmax for sm_90a (H200 SXM)")
+        self.assertEqual(text[2].split()[:3], ["line", "what", "op"])
+        self.assertEqual(text[3].split(), ["<stdin>:4", "load", "global_load", "1x4096", "bf16", "8192", "16", "4800", "16", "-", "-"])
+
+    def test_transpose(self):
+        out, kinds = self.explain(TRANSPOSE, "--arg=4096x512xbf16=iota", "--arg=512x4096xbf16=zeros")
+        for kind, line in (("load", 3), ("store", 5)):
+            access, = kinds[kind]
+            self.assertEqual((access["vectorBytes"], access["sectorsPerRequest"], access["at"]["line"]), (16, 16, line))
+        self.assertEqual([a["op"] for a in kinds["conversion"]], ["copy", "copy_out"])
+        self.assertEqual([a["conflicts"] for a in kinds["conversion"]], [0, 0])
+        buffer, = out["buffers"]
+        self.assertEqual((buffer["bytes"], buffer["offset"], buffer["shape"]), (8192, 0, [64, 64]))
+        self.assertLess(buffer["firstOp"], buffer["lastOp"])
+        self.assertEqual(out["sectorBytes"], 2 * 4096 * 512 * 2)
+
+    def test_counts_of_a_part_of_the_grid_are_those_of_all(self):
+        for text, dims in ((ADD, ["6405xf32"] * 2), (TRANSPOSE, ["1000x650xbf16", "650x1000xbf16"])):
+            args = [f"--arg={d}=iota" for d in dims]
+            out, _ = self.explain(text, *args)
+            self.assertLess(out["programsRun"], out["programs"])
+            counted = self.call("run", self.write("kernel.mlir", text), *args, "--device=executor", "--counters")
+            rows = [line.split() for line in counted.splitlines() if ("tgpu.global" in line or "tgpu.copy" in line)]
+            self.assertEqual([(int(r[0]), int(r[1]), int(r[2]), int(r[4]), int(r[5])) for r in rows],
+                             [(a["requests"], a["bytes"], a["sectors"], a["passes"], a["conflicts"]) for a in out["accesses"]])
+
+    def test_unaligned_rows_and_gathers(self):
+        _, kinds = self.explain(GATHER, "--arg=1000xf32=iota", "--arg=100xi32=value:7", "--arg=100xf32=zeros")
+        gather, = kinds["gather"]
+        self.assertEqual((gather["vectorBytes"], gather["sectorsPerRequest"], gather["at"]["line"]), (4, 1, 5))
+        _, kinds = self.explain(ADD, "--arg=200xf32=iota", "--arg=200xf32=zeros")
+        self.assertEqual([a["at"]["line"] for k in ("load", "store") for a in kinds[k]], [4, 6])
+
+    def test_launch_and_limits(self):
+        args = ["--arg=300x4096xbf16=normal:1", "--arg=300x4096xbf16=zeros"]
+        out, _ = self.explain(SOFTMAX, *args, "--warps=8", "--arch=sm_100a", "--bandwidth=1000", SECTILE_PTXAS="none")
+        self.assertEqual((out["warps"], out["arch"], out["bandwidthGBs"]), (8, "sm_100a", 1000))
+        self.assertEqual((out["registers"], out["spillBytes"], out["blocksPerSm"]["registers"]), (None, None, None))
+        self.assertEqual((out["blocksPerSm"]["threads"], out["blocksPerSm"]["all"]), (8, 8))
+        clustered, kinds = self.explain(SOFTMAX, *args, "--cluster=2")
+        self.assertEqual(clustered["cluster"], 2)
+        self.assertIn("peer_copy", [a["op"] for a in kinds["exchange"]])
+        if "ptxas none" not in self.call("version"):
+            out, _ = self.explain(SOFTMAX, *args)
+            self.assertGreater(out["registers"], 16)
+            self.assertEqual(out["spillBytes"], 0)
+            self.assertGreaterEqual(out["blocksPerSm"]["registers"], 1)
+            self.assertIn("bytes of spills", self.call("explain", "-", *args, text=SOFTMAX))
+        self.assertIn("registers: unknown", self.call("explain", "-", *args, text=SOFTMAX, SECTILE_PTXAS="none"))
+
+    def test_padded_lengths(self):
+        text = SOFTMAX.replace("4096", "76")
+        out, _ = self.explain(text, "--arg=9x76xbf16=iota", "--arg=9x76xbf16=zeros")
+        self.assertEqual(out["padded"], [[76, 128]])
+        self.assertIn("padded: tile length 76 grown to 128",
+                      self.call("explain", "-", "--arg=9x76xbf16=iota", "--arg=9x76xbf16=zeros", text=text))
+
+    def test_bad_input(self):
+        file = self.write("add.mlir", ADD)
+        self.fails(USER, "[run_args]", "explain", file)
+        self.fails(USER, "run_arg_type", "explain", file, "--arg=5xf32=iota", "--arg=5xf16=zeros")
+        self.fails(USER, "error", "explain", self.write("half.mlir", ADD[:200]), "--arg=5xf32=iota", "--arg=5xf32=iota")
+        self.fails(USER, "[run_file]", "explain", self.folder / "nothing-here.mlir")
+        self.fails(USAGE, "file is required", "explain")
+        self.fails(USAGE, "--bandwidth", "explain", file, "--bandwidth=-1")
+        self.fails(USAGE, "--arch", "explain", file, "--arch=sm_75")
+
+
 class Cache(Cli):
     def test_list_and_prune(self):
         self.assertIn("no entries", self.call("cache", "list"))
@@ -278,7 +411,7 @@ class Completion(Cli):
     def test_bash(self):
         self.write("kernel.mlir", ADD)
         (self.folder / "kernels").mkdir()
-        commands = ["cache", "completion", "emit", "env", "run", "targets", "version"]
+        commands = ["cache", "completion", "emit", "env", "explain", "run", "targets", "version"]
         self.assertEqual(self.bash(""), commands)
         self.assertEqual(self.bash("ca"), ["cache"])
         self.assertEqual(self.bash("cache", ""), ["list", "prune"])
@@ -291,6 +424,9 @@ class Completion(Cli):
         self.assertEqual(self.bash("cache", "list", "--dir", "ker"), ["kernels"])
         self.assertEqual(self.bash("run", "kernel.mlir", "--dev"), ["--device"])
         self.assertEqual(self.bash("run", "kernel.mlir", "--device", ""), ["executor", "gpu", "interpreter"])
+        self.assertEqual(self.bash("explain", "kernel.mlir", "--"), sorted(
+            ["--help", "--arch", "--warps", "--cluster", "--split", "--arg", "--json", "--bandwidth"]))
+        self.assertEqual(self.bash("explain", "--arch", "sm_9"), ["sm_90a"])
         self.assertEqual(self.bash("completion", ""), ["bash", "fish", "zsh"])
         self.assertEqual(self.bash("targets", "--js"), ["--json"])
 

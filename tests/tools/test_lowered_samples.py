@@ -29,6 +29,7 @@ def run(*words):
 
 def modules(text):
     """Single kernels of what --emit=tile --kernel=all printed, without facts of the sample's arguments."""
+    text = re.sub(r"^#loc.*\n| loc\([^)]*\)", "", text, flags=re.M)
     text = re.sub(r"tile\.(align|dim_div|dim_max|stride_div|stride_rem|unit_stride) = (array<i64: [^>]*>|\d+ : i64)(, )?", "", text)
     text = re.sub(r"tile\.small(, )?", "", text).replace(", }", "}").replace(" {}", "")
     return [part for part in re.split(r"^(?=module\b)", text, flags=re.M) if "func.func" in part]

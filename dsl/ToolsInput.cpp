@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/ToolsInput.h"
+#include "dsl/ToolsCommon.h"
+#include "ir/TileDialect.h"
+
+#include <sectile/Buffer.h>
+#include <sectile/Error.h>
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace sectile::tools {
+namespace {
+
+mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
+  mlir::func::FuncOp found;
+  module.walk([&](mlir::func::FuncOp f) {
+    if (f->hasAttr(tileir::kernelAttr))
+      found = f;
+  });
+  return found;
+}
+
+/// The types and flags of the kernel's arguments, checked against what the command line gave.
+void matchArguments(mlir::func::FuncOp func, std::vector<ToolArg> &args) {
+  if (args.size() != func.getNumArguments())
+    throw UserError(
+        {{},
+         func.getName().str(),
+         "run",
+         fmt::format("{} arguments given, the kernel has {}", args.size(), func.getNumArguments()),
+         "run_args",
+         "give one --arg per argument, such as --arg 64x128xbf16=normal:1"});
+  for (unsigned i = 0; i < args.size(); ++i) {
+    mlir::Type type = func.getArgument(i).getType();
+    auto view = llvm::dyn_cast<tileir::TensorType>(type);
+    int rank = view ? static_cast<int>(view.getRank()) : -1;
+    auto dtype = tileir::dtypeOfType(view ? view.getElementType() : type);
+    if (rank != args[i].arg.rank || !dtype || *dtype != args[i].arg.dtype)
+      throw UserError({{},
+                       func.getName().str(),
+                       "run",
+                       fmt::format("argument {} is {}, the kernel takes {} of rank {}", i, args[i].text,
+                                   dtype ? name(*dtype) : "another type", rank),
+                       "run_arg_type",
+                       "correct its --arg"});
+    args[i].arg.readOnly = static_cast<bool>(func.getArgAttr(i, tileir::readOnlyAttr));
+  }
+}
+
+} // namespace
+
+std::string kernelName(mlir::ModuleOp module) {
+  std::string found;
+  module.walk([&](mlir::func::FuncOp f) {
+    if (f->hasAttr(tileir::kernelAttr))
+      found = f.getName().str();
+  });
+  return found;
+}
+
+void addInputOptions(CLI::App &app, InputOptions &options, const std::string &whatFor) {
+  app.add_option("file", options.file, "Module file, - for standard input")->required()->type_name("FILE");
+  app.add_option("--arch", options.arch, "Target" + whatFor)
+      ->check(CLI::IsMember(archNames()))
+      ->capture_default_str();
+  app.add_option("--warps", options.schedule.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
+  app.add_option("--cluster", options.schedule.cluster, "Blocks per cluster; 0: by rule")->check(CLI::Range(0, 16));
+  app.add_option("--split", options.schedule.split, "Blocks that share a loop that only accumulates; 0: by rule, 1: never")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--arg", options.args,
+                 "One per kernel argument: DIMSxDTYPE=FILL (FILL: zeros, iota, normal[:SEED], value:V, "
+                 "bytes:B) or DTYPE=V")
+      ->type_name("ARG")
+      ->allow_extra_args(false);
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> parseFile(const std::string &file, ContextLease &context) {
+  llvm::SourceMgr sources;
+  auto input = llvm::MemoryBuffer::getFileOrSTDIN(file);
+  if (!input)
+    throw UserError({{},
+                     {},
+                     "run",
+                     fmt::format("'{}': {}", file, input.getError().message()),
+                     "run_file",
+                     "name a module file, or - for standard input"});
+  sources.AddNewSourceBuffer(std::move(*input), llvm::SMLoc());
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  {
+    mlir::SourceMgrDiagnosticHandler show(sources, context.get());
+    module = mlir::parseSourceFile<mlir::ModuleOp>(sources, context.get());
+  }
+  if (!module)
+    return nullptr;
+  if (!kernelOf(*module))
+    throw UserError({{},
+                     {},
+                     "run",
+                     fmt::format("'{}' holds no function with tile.kernel", file),
+                     "run_kernel",
+                     "mark the kernel: func.func @name(..) attributes {tile.kernel}"});
+  return module;
+}
+
+void bindArguments(mlir::ModuleOp module, std::vector<ToolArg> &args) {
+  mlir::func::FuncOp func = kernelOf(module);
+  matchArguments(func, args);
+  for (unsigned i = 0; i < args.size(); ++i)
+    if (args[i].arg.isTensor() && !func.getArgAttr(i, tileir::alignAttr))
+      setSpecialisation(module, i, specialise(args[i].arg), args[i].arg.rank);
+}
+
+LowerOptions loweringOf(mlir::ModuleOp module, const passes::Schedule &schedule, const std::string &arch,
+                        Stage until) {
+  LowerOptions lowering;
+  lowering.kernel = kernelName(module);
+  lowering.pipeline.arch = arch;
+  lowering.pipeline.schedule = schedule;
+  lowering.until = until;
+  return lowering;
+}
+
+/// Calls `run` with the arguments in memory of a device.
+void onDevice(const Stream &stream, std::vector<ToolArg> &args,
+              llvm::function_ref<void(std::span<const KernelArg>)> run) {
+  std::vector<Buffer<u8>> buffers;
+  std::vector<KernelArg> passed;
+  for (ToolArg &a : args) {
+    passed.push_back(a.arg);
+    if (!a.arg.isTensor())
+      continue;
+    buffers.emplace_back(stream, static_cast<std::int64_t>(a.bytes.size()));
+    buffers.back().copyFrom(a.bytes);
+    passed.back().data = buffers.back().data();
+  }
+  run(passed);
+  stream.synchronize();
+  size_t next = 0;
+  for (ToolArg &a : args)
+    if (a.arg.isTensor())
+      buffers[next++].copyTo(a.bytes);
+}
+
+} // namespace sectile::tools
