@@ -60,6 +60,23 @@ GATHER = """func.func @pick(%X: !tile.tensor<1, f32> {tile.readonly}, %I: !tile.
   return
 }
 """
+COLUMNS = """func.func @columns(%X: !tile.tensor<2, f32> {tile.readonly}, %Y: !tile.tensor<1, f32>) attributes {tile.kernel} {
+  %c = tile.grid %Y [64] : !tile.tensor<1, f32> -> index
+  %z = tile.constant 0 : index
+  %step = tile.constant 16 : index
+  %rows = tile.dim %X, 0 : !tile.tensor<2, f32>
+  %start = tile.constant dense<0.0> : tensor<1x64xf32>
+  %sum = scf.for %r = %z to %rows step %step iter_args(%a = %start) -> (tensor<1x64xf32>) {
+    %x = tile.load %X[%r, %c] : !tile.tensor<2, f32> -> tensor<16x64xf32>
+    %p = tile.reduce sum %x, 0 : tensor<16x64xf32> -> tensor<1x64xf32>
+    %n = tile.binary add %a, %p : tensor<1x64xf32>
+    scf.yield %n : tensor<1x64xf32>
+  }
+  %out = tile.reshape %sum : tensor<1x64xf32> -> tensor<64xf32>
+  tile.store %out, %Y[%c] : tensor<64xf32>, !tile.tensor<1, f32>
+  return
+}
+"""
 ARCHES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"]
 
 
@@ -325,6 +342,27 @@ class Explain(Cli):
         self.assertEqual((gather["vectorBytes"], gather["sectorsPerRequest"], gather["at"]["line"]), (4, 1, 5))
         _, kinds = self.explain(ADD, "--arg=200xf32=iota", "--arg=200xf32=zeros")
         self.assertEqual([a["at"]["line"] for k in ("load", "store") for a in kinds[k]], [4, 6])
+        rows = ["--arg=70x4001xbf16=normal:1", "--arg=70x4001xbf16=zeros"]
+        out, kinds = self.explain(SOFTMAX, *rows)
+        self.assertEqual((kinds["load"][0]["vectorBytes"], out["alignedRows"]), (2, False))
+        # With room for one vector more, as cfg.cover leaves it.
+        facts = ("tile.align = 16 : i64, tile.unit_stride = 1 : i64, tile.stride_rem = array<i64: 1, 1>, "
+                 "tile.dim_max = array<i64: 0, 4089>")
+        text = SOFTMAX.replace("{tile.readonly}", "{tile.readonly, " + facts + "}").replace("bf16>) attr", "bf16> {" + facts + "}) attr")
+        out, kinds = self.explain(text, *rows)
+        self.assertTrue(out["alignedRows"])
+        for kind in ("load", "store"):
+            access, = kinds[kind]
+            self.assertEqual((access["vectorBytes"], access["bytes"]), (16, 70 * 4001 * 2))
+            self.assertIn("starts at a multiple of 16 bytes", access["note"])
+
+    def test_loops_that_blocks_share(self):
+        args = ["--arg=512x64xf32=normal:1", "--arg=64xf32=zeros"]
+        out, kinds = self.explain(COLUMNS, *args, "--split=3")
+        self.assertEqual((out["mayShareLoop"], out["split"], out["bytesRead"]), (True, 3, 512 * 64 * 4))
+        self.assertIn("counted with 3 blocks a program", self.call("explain", "-", *args, "--split=3", text=COLUMNS))
+        out, _ = self.explain(COLUMNS, *args, "--split=1")
+        self.assertEqual((out["mayShareLoop"], out["bytesRead"]), (False, 512 * 64 * 4))
 
     def test_launch_and_limits(self):
         args = ["--arg=300x4096xbf16=normal:1", "--arg=300x4096xbf16=zeros"]
