@@ -24,7 +24,9 @@ Layout layoutOrScalar(mlir::Type t, int warps) {
 
 mlir::LogicalResult EmitContext::renameRegisters(mlir::Operation *op, mlir::Value src, mlir::Value dst,
                                                  llvm::function_ref<Coords(const Coords &)> map) {
-  Layout from = layoutOrScalar(src.getType(), warps), to = layoutOrScalar(dst.getType(), warps);
+  // Layouts count the warps of all blocks that run a program together.
+  int allWarps = int(func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr).allWarps());
+  Layout from = layoutOrScalar(src.getType(), allWarps), to = layoutOrScalar(dst.getType(), allWarps);
   if (from.warp().size() != to.warp().size())
     return bug(op, "operand and result are spread over different numbers of warps");
   std::map<std::vector<std::int32_t>, llvm::SmallVector<int, 2>> bySource;

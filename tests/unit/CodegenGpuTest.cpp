@@ -5,6 +5,7 @@
 #include "tests/support/RunOnGpu.h"
 #include "tests/support/TgpuKernels.h"
 
+#include <set>
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -325,12 +326,16 @@ TEST_CASE("math functions stay in their bounds on the GPU", "[codegen][gpu]") {
           for (auto &[fn, exact, bound] : list) {
             double worst = 0;
             std::size_t at = 0;
+            // In f32 these give 0 below the least normal number.
+            const bool flushes = sizeof(T) == 4 && std::set<std::string>{"exp", "exp2", "sigmoid"}.count(fn);
             for (std::size_t k = 0; k < x.size(); ++k) {
               long double e = exact((long double)(x[k]));
               T got = results[index].template get<T>(k), rounded = T(e);
               double ulps;
               if (std::isnan(got) || std::isnan(rounded)) {
                 ulps = std::isnan(got) == std::isnan(rounded) ? 0 : INFINITY;
+              } else if (flushes && got == 0 && std::fabs(e) < std::numeric_limits<T>::min()) {
+                ulps = 0;
               } else if (std::isinf(got) || std::isinf(rounded)) {
                 ulps =
                     got == rounded || std::fabs(e) > 0.9999L * std::numeric_limits<T>::max() ? 0 : INFINITY;
