@@ -24,6 +24,7 @@ using namespace sectile::passes;
 namespace {
 
 constexpr int64_t addressing = 26; ///< registers beside those of tiles: addresses, bounds, counters, temporaries
+constexpr int64_t division = 16;   ///< more where tiles are divided: the rare operands go through a call
 constexpr int64_t unit = 8;        ///< registers are given out in multiples of this
 
 struct PlanRegisters : sectile::passes::impl::PlanRegistersPassBase<PlanRegisters> {
@@ -50,7 +51,16 @@ struct PlanRegisters : sectile::passes::impl::PlanRegistersPassBase<PlanRegister
     int64_t most = 0;
     for (Block &block : func.getBody())
       peak(block, 0, layouts, liveness, most);
-    int64_t perThread = (most / 2 + addressing + unit - 1) / unit * unit; // `most` counts half words
+    bool divides = func.walk([&](BinaryOp op) {
+                         return op.getFn() == BinaryFn::k_div && isTile(op.getResult()) &&
+                                        isa<FloatType>(elementOf(op.getType())) &&
+                                        layouts.of(op.getResult()).numRegs() >= 4
+                                    ? WalkResult::interrupt()
+                                    : WalkResult::advance();
+                       })
+                       .wasInterrupted();
+    int64_t others = addressing + (divides ? division : 0);
+    int64_t perThread = (most / 2 + others + unit - 1) / unit * unit; // `most` counts half words
     int64_t threads = int64_t(launch.getWarps()) * target->warpSize;
     int64_t blocks = std::min<int64_t>(target->registersPerSm / (threads * perThread), target->threadsPerSm / threads);
     blocks = std::min<int64_t>(blocks, target->blocksPerSm);
