@@ -2,6 +2,7 @@
 """Assembles every kernel of a sample and fails where code spills registers or ptxas warns of lost speed (C75xx).
 
     check_spills.py PROGRAM ARCH [--deps DIR]
+    check_spills.py --self-test
 
 The PTX is taken as it is first made: a plan of registers that ptxas cannot keep fails too, although the library
 would assemble such a kernel again with more of them.
@@ -35,7 +36,25 @@ def problems(log):
     return found
 
 
+def self_test():
+    clean = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 71 registers\n"
+    seeded = {
+        clean: 0,
+        clean + clean: 0,
+        clean + clean.replace("0 bytes spill stores", "12 bytes spill stores"): 1,
+        clean.replace("0 bytes spill", "4 bytes spill"): 2,
+        clean + "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n": 1,
+    }
+    wrong = [log for log, count in seeded.items() if len(problems(log)) != count]
+    for log in wrong:
+        print(f"not {seeded[log]} problems, but {problems(log)}, in:\n{log}")
+    print(f"{len(seeded) - len(wrong)} of {len(seeded)} seeded logs judged right")
+    return 1 if wrong else 0
+
+
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
     parser.add_argument("arch")

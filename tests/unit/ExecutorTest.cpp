@@ -77,10 +77,10 @@ std::string transposeText() {
                                                                           view, type));
 }
 /// Y = x - max of each row; rows over several warps, so that parts go through shared memory, twice.
-std::string rowsText() {
+std::string rowsText(const std::string &arguments = plain("X", 2) + ", " + plain("Y", 2)) {
   std::string view = tensorType(2, DType::f32), type = tileType({1, 512}, DType::f32),
               line = tileType({1, 1}, DType::f32);
-  return kernelText(plain("X", 2) + ", " + plain("Y", 2), fmt::format(R"(
+  return kernelText(arguments, fmt::format(R"(
     %r = tile.grid %X [1] : {0} -> index
     %c0 = tile.constant 0 : index
     %x = tile.load %X[%r, %c0] : {0} -> {1}
@@ -176,6 +176,28 @@ TEST_CASE("sectors and requests of global accesses", "[executor]") {
       CHECK(c.requests == n / 32);
       CHECK(c.bytes == 4 * n);
       CHECK(c.sectors == n / 32 * (offset ? 5 : 4));
+    }
+  }
+  SECTION("rows that start anywhere are read once, in whole vectors but for their ends") {
+    constexpr std::int64_t rows = 5, columns = 509;
+    std::string facts = "{tile.align = 16 : i64, tile.unit_stride = 1 : i64, tile.stride_rem = array<i64: 1, 1>, "
+                        "tile.dim_max = array<i64: 0, 509>}";
+    Lowered k(rowsText(fmt::format("%X: {0} {1}, %Y: {0} {1}", tensorType(2, DType::f32), facts)));
+    REQUIRE(k.all<tgpu::MisalignOp>().size() == 1);
+    Aligned<f32> x({rows, columns}), y({rows, columns});
+    tgpu::ExecResult r = k.run({x.arg(), y.arg()});
+    REQUIRE_FALSE(r.fault);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const f32 *from = x.data + row * columns;
+      float top = *std::max_element(from, from + columns), sum = 0;
+      for (std::int64_t c = 0; c < columns; ++c)
+        sum += from[c] - top;
+      for (std::int64_t c = 0; c < columns; ++c)
+        REQUIRE(y.data[row * columns + c] == from[c] - top + sum);
+    }
+    for (tgpu::OpCounts c : {k.counts<tgpu::GlobalLoadOp>(r), k.counts<tgpu::GlobalStoreOp>(r)}) {
+      CHECK(c.bytes == 4 * rows * columns); // nothing twice
+      CHECK(c.requests <= rows * (512 / 128 + 2 * 3));
     }
   }
   SECTION("a stride of 8 elements: a sector per element") {
