@@ -302,6 +302,12 @@ Layout Assigner::coalesced(const Class &c) {
   int64_t perThread = std::max<int64_t>(1, c.elements() / (int64_t(warps) * warpSize));
   while (vector > perThread)
     vector /= 2;
+  // So do threads without copies: odd factors are repetitions, which no thread can share.
+  int64_t shared = 1;
+  for (int32_t length : shape)
+    shared *= length & -length;
+  while (vector > 1 && vector * warps * warpSize > shared)
+    vector /= 2;
   SmallVector<int> order{axis}, warpOrder;
   for (int d = rank - 1; d >= 0; --d)
     if (d != axis)

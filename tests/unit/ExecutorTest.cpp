@@ -200,6 +200,15 @@ TEST_CASE("sectors and requests of global accesses", "[executor]") {
       CHECK(c.requests <= rows * (512 / 128 + 2 * 3));
     }
   }
+  SECTION("an odd factor and many warps: shorter vectors before threads that hold copies") {
+    Lowered k(copyText(aligned("X", 1) + ", " + aligned("Y", 1), 3 * 1024), 16);
+    Aligned<f32> x({2 * 3072}), y({2 * 3072});
+    tgpu::ExecResult r = k.run({x.arg(), y.arg()});
+    REQUIRE_FALSE(r.fault);
+    tgpu::OpCounts c = k.counts<tgpu::GlobalLoadOp>(r);
+    CHECK(c.bytes == 4 * 2 * 3072);
+    CHECK(c.requests == 2 * 3072 / 64);
+  }
   SECTION("a stride of 8 elements: a sector per element") {
     Lowered k(copyText(plain("X", 1) + ", " + plain("Y", 1), 1024));
     Aligned<f32> x({8 * n}), y({n});
