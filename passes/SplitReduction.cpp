@@ -102,6 +102,8 @@ private:
     switch (f) {
     case BinaryFn::k_add:
     case BinaryFn::k_mul:
+      // Parts of narrow sums would be rounded more often than the sums.
+      return !element.isInteger(1) && !(isFloat && element.getIntOrFloatBitWidth() < 32);
     case BinaryFn::k_max:
     case BinaryFn::k_min:
     case BinaryFn::k_maxnum:
@@ -141,7 +143,7 @@ private:
                   })
                   .Case([&](MmaOp mma) {
                     product = true;
-                    return accumulates(BinaryFn::k_add) && through(mma.getAccMutable());
+                    return isAssociative(BinaryFn::k_add, elementOf(mma.getType())) && accumulates(BinaryFn::k_add) && through(mma.getAccMutable());
                   })
                   .Case([&](SelectOp s) { return through(s.getAMutable()) && through(s.getBMutable()); })
                   .Case([&](scf::IfOp branch) {

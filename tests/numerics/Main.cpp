@@ -252,9 +252,6 @@ Outcome threadsCase(const Options &o, const Case &c) {
                                            {0, 2}, {2, 4}, {4, 8}, {0, 0, 1}, {0, 0, 2}, {2, 0, 5}};
   int ran = 0;
   for (const Schedule &schedule : schedules) {
-    // Parts of a product are sums of the accumulator's type, which the bounds do not know.
-    if (schedule.split > 1 && c.name.find("mma") != std::string::npos)
-      continue;
     std::vector<Memory> memory = p.before;
     bool limit = false;
     std::string problem = runOnThreads(p.text, launchArguments(p.kernel, memory),
