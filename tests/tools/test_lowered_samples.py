@@ -8,6 +8,8 @@ by thread on the executor, against the interpreter.
 Each argument gets the same length on all axes: one so small that every element is printed and compared, one with several
 tiles and a tail of which count, sum, least and greatest are compared. Integers are compared exactly, floats to what
 the order of a sum may change.
+
+Then as the sample itself launches them, with the facts of its arguments: no access of shared memory meets a bank twice.
 """
 import re
 import subprocess
@@ -27,16 +29,18 @@ def run(*words):
     return done.returncode, done.stdout, done.stderr
 
 
-def modules(text):
-    """Single kernels of what --emit=tile --kernel=all printed, without facts of the sample's arguments."""
+def modules(text, facts=False):
+    """Single kernels of what --emit=tile --kernel=all printed, with or without facts of the sample's arguments."""
     text = re.sub(r"^#loc.*\n| loc\([^)]*\)", "", text, flags=re.M)
+    if facts:
+        return [part for part in re.split(r"^(?=module\b)", text, flags=re.M) if "func.func" in part]
     text = re.sub(r"tile\.(align|dim_div|dim_max|stride_div|stride_rem|unit_stride) = (array<i64: [^>]*>|\d+ : i64)(, )?", "", text)
     text = re.sub(r"tile\.small(, )?", "", text).replace(", }", "}").replace(" {}", "")
     return [part for part in re.split(r"^(?=module\b)", text, flags=re.M) if "func.func" in part]
 
 
-def arguments(module, length):
-    """--arg words for the kernel's signature."""
+def arguments(module, length, last=None):
+    """--arg words for the kernel's signature; `last`: length of the last axis."""
     header = re.search(r"func\.func @\w+\((.*?)\) attributes", module, flags=re.S).group(1)
     words = []
     for number, (view, scalar) in enumerate(re.findall(r"%\w+: (?:!tile\.tensor<(\d+, \w+)>|(\w+))", header)):
@@ -47,7 +51,8 @@ def arguments(module, length):
         rank, dtype = view.split(", ")
         dtype = NAMES.get(dtype, dtype)
         fill = f"normal:{number + 1}" if dtype in STEPS else "iota"
-        words.append(f"--arg={'x'.join([str(length)] * int(rank))}x{dtype}={fill}")
+        lengths = [str(length)] * (int(rank) - 1) + [str(last or length)]
+        words.append(f"--arg={'x'.join(lengths)}x{dtype}={fill}")
     return words
 
 
@@ -74,6 +79,32 @@ def differ(want, got):
             if not same and not abs(p - q) <= bound:
                 return f"{q} for {p} in {a[:60]}"
     return None
+
+
+def conflicts(counters):
+    """The sum of a column of --counters; None if there are no rows."""
+    rows = re.findall(r"^ *\d+ +\d+ +\d+ +[\d.]+ +\d+ +(\d+) +\d+ +tgpu\.", counters, flags=re.M)
+    return sum(int(n) for n in rows) if rows else None
+
+
+def banks(sample, sectile):
+    """(kernels without conflicts, others) in the sample's default configuration."""
+    status, text, problem = run(sample, "--emit=tile", "--kernel=all", "--arch=sm_90a")
+    if status:
+        sys.exit(f"{sample} --emit=tile: {problem}")
+    passed = failed = 0
+    for module in modules(text, facts=True):
+        with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+            file.write(module)
+            file.flush()
+            status, out, problem = run(sectile, "run", file.name, *arguments(module, 16, 4096), "--device=executor", "--counters")
+        found = conflicts(out)
+        if status or found != 0:
+            name = re.search(r"func\.func @(\w+)", module).group(1)
+            print(f"failed: {name}: {problem.strip() if status else f'{found} conflicts'}")
+        failed += bool(status or found != 0)
+        passed += not (status or found != 0)
+    return passed, failed
 
 
 def main():
@@ -104,6 +135,8 @@ def main():
                         print(f"failed: {name} of {length}, {' '.join(schedule)}: {wrong.strip()}")
                     failed += bool(wrong)
                     passed += not wrong
+    free, met = banks(sample, sectile)
+    passed, failed = passed + free, failed + met
     print(f"{len(kernels)} kernels: {passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
 
