@@ -110,10 +110,6 @@ private:
       for (int d = 0; d < int(shapeOf(a.getType()).size()); ++d)
         tie(a, d, b, d);
   }
-  template <class R, class S> void tieRanges(R a, S b) {
-    for (auto [x, y] : llvm::zip_equal(a, b))
-      tieAll(x, y);
-  }
   void hold(Value v) {
     if (isTile(v))
       for (int d = 0; d < int(shapeOf(v.getType()).size()); ++d)
@@ -167,23 +163,8 @@ private:
           if (op.getKind() == ReduceKind::k_argmax || op.getKind() == ReduceKind::k_argmin)
             stuck.insert(leader({op.getX(), axis}));
         })
-        .Case([&](scf::ForOp loop) {
-          tieRanges(loop.getInitArgs(), loop.getRegionIterArgs());
-          tieRanges(loop.getInitArgs(), loop.getYieldedValues());
-          tieRanges(loop.getInitArgs(), loop.getResults());
-        })
-        .Case([&](scf::IfOp branch) {
-          if (branch.getNumResults() == 0)
-            return;
-          tieRanges(branch.getResults(), branch.thenYield().getOperands());
-          tieRanges(branch.getResults(), branch.elseYield().getOperands());
-        })
-        .Case([&](scf::WhileOp loop) {
-          tieRanges(loop.getInits(), loop.getBeforeArguments());
-          tieRanges(loop.getInits(), loop.getYieldOp().getOperands());
-          tieRanges(loop.getResults(), loop.getAfterArguments());
-          tieRanges(loop.getResults(), loop.getConditionOp().getArgs());
-        })
+        .Case<scf::ForOp, scf::IfOp, scf::WhileOp>(
+            [&](auto op) { forPassedOn(op, [&](Value a, Value b) { tieAll(a, b); }); })
         .Default([&](Operation *op) {
           if (op->hasTrait<OpTrait::IsTerminator>())
             return;

@@ -208,23 +208,8 @@ private:
 
 void Assigner::tieOp(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](scf::ForOp loop) {
-        tieAll(loop.getInitArgs(), loop.getRegionIterArgs());
-        tieAll(loop.getInitArgs(), loop.getYieldedValues());
-        tieAll(loop.getInitArgs(), loop.getResults());
-      })
-      .Case([&](scf::IfOp branch) {
-        if (branch.getNumResults() == 0)
-          return;
-        tieAll(branch.getResults(), branch.thenYield().getOperands());
-        tieAll(branch.getResults(), branch.elseYield().getOperands());
-      })
-      .Case([&](scf::WhileOp loop) {
-        tieAll(loop.getInits(), loop.getBeforeArguments());
-        tieAll(loop.getInits(), loop.getYieldOp().getOperands());
-        tieAll(loop.getResults(), loop.getAfterArguments());
-        tieAll(loop.getResults(), loop.getConditionOp().getArgs());
-      })
+      .Case<scf::ForOp, scf::IfOp, scf::WhileOp>(
+          [&](auto op) { forPassedOn(op, [&](Value a, Value b) { tie(a, b); }); })
       .Case([&](MmaOp mma) { tie(mma.getAcc(), mma.getResult()); })
       .Case([&](tgpu::CombinePartsOp parts) { tieAll(parts.getValues(), parts.getTotals()); })
       .Case([&](tgpu::GlobalStoreOp store) {

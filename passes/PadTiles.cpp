@@ -110,10 +110,6 @@ private:
       for (size_t d = 0; d < shapeOf(x.getType()).size(); ++d)
         tie(x, d, y, d);
   }
-  template <class R, class S> void tieAll(R a, S b) {
-    for (auto [x, y] : llvm::zip_equal(a, b))
-      tieTiles(x, y);
-  }
   void fixAll(Value v) {
     if (isTile(v))
       for (size_t d = 0; d < shapeOf(v.getType()).size(); ++d)
@@ -138,23 +134,8 @@ private:
 
   void tieOp(Operation *op) {
     llvm::TypeSwitch<Operation *>(op)
-        .Case([&](scf::ForOp loop) {
-          tieAll(loop.getInitArgs(), loop.getRegionIterArgs());
-          tieAll(loop.getInitArgs(), loop.getYieldedValues());
-          tieAll(loop.getInitArgs(), loop.getResults());
-        })
-        .Case([&](scf::IfOp branch) {
-          if (branch.getNumResults() == 0)
-            return;
-          tieAll(branch.getResults(), branch.thenYield().getOperands());
-          tieAll(branch.getResults(), branch.elseYield().getOperands());
-        })
-        .Case([&](scf::WhileOp loop) {
-          tieAll(loop.getInits(), loop.getBeforeArguments());
-          tieAll(loop.getInits(), loop.getYieldOp().getOperands());
-          tieAll(loop.getResults(), loop.getAfterArguments());
-          tieAll(loop.getResults(), loop.getConditionOp().getArgs());
-        })
+        .Case<scf::ForOp, scf::IfOp, scf::WhileOp>(
+            [&](auto op) { forPassedOn(op, [&](Value a, Value b) { tieTiles(a, b); }); })
         .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, tgpu::GlobalGatherOp, tgpu::FillOutsideOp>(
             [&](auto op) {
               for (Value v : op->getOperands())

@@ -243,6 +243,31 @@ AccessFact accessFact(IndexFacts &facts, const tgpu::GlobalAccess &access) {
   return fact;
 }
 
+// --- control flow
+// ---------------------------------------------------------------------------------------------------
+
+void forPassedOn(Operation *op, llvm::function_ref<void(Value, Value)> same) {
+  auto all = [&](auto a, auto b) {
+    for (auto [x, y] : llvm::zip_equal(a, b))
+      same(x, y);
+  };
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    all(loop.getInitArgs(), loop.getRegionIterArgs());
+    all(loop.getInitArgs(), loop.getYieldedValues());
+    all(loop.getInitArgs(), loop.getResults());
+  } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    if (branch.getNumResults() == 0)
+      return;
+    all(branch.getResults(), branch.thenYield().getOperands());
+    all(branch.getResults(), branch.elseYield().getOperands());
+  } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+    all(loop.getInits(), loop.getBeforeArguments());
+    all(loop.getInits(), loop.getYieldOp().getOperands());
+    all(loop.getResults(), loop.getAfterArguments());
+    all(loop.getResults(), loop.getConditionOp().getArgs());
+  }
+}
+
 // --- products
 // ---------------------------------------------------------------------------------------------------
 

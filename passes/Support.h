@@ -70,6 +70,13 @@ int blocksPerProgram(mlir::func::FuncOp func);
 /// are those of `blocks` blocks, one block after the other.
 bool crossesBlocks(const Layout &src, const Layout &dst, int blocks);
 
+// --- control flow
+// ---------------------------------------------------------------------------------------------------
+
+/// Calls `same(a, b)` for values that a loop or branch passes on as one another: initial, carried, yielded and
+/// resulting ones. Other ops: nothing.
+void forPassedOn(mlir::Operation *op, llvm::function_ref<void(mlir::Value, mlir::Value)> same);
+
 // --- memory accesses
 // --------------------------------------------------------------------------------------------
 
