@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Attributes and types of the `tgpu` dialect.
 #include "ir/TgpuDialect.h"
+#include "ir/base/LaunchExpr.h"
 #include "ir/base/MmaTable.h"
 #include "ir/base/Swizzle.h"
 
@@ -84,14 +85,56 @@ LayoutAttr LayoutAttr::get(MLIRContext *context, const Layout &layout) {
 }
 
 LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t warps,
-                                 int64_t sharedBytes, int64_t cluster) {
+                                 int64_t sharedBytes, int64_t cluster, int64_t producers) {
   if (warps < 1 || warps > 32 || !llvm::isPowerOf2_64(uint64_t(warps)))
     return emitError() << warps << " warps per block [launch_c1]; use a power of two from 1 to 32";
   if (sharedBytes < 0)
     return emitError() << sharedBytes << " bytes of shared memory [launch_c2]; give 0 or more";
   if (cluster < 1 || cluster > 16 || !llvm::isPowerOf2_64(uint64_t(cluster)))
     return emitError() << cluster << " blocks per cluster [launch_c3]; use a power of two from 1 to 16";
+  if ((producers != 0 && producers != 4) || (producers && warps % 4))
+    return emitError() << producers << " producer warps beside " << warps
+                       << " warps [launch_c4]; use 0, or 4 beside a multiple of 4";
   return success();
+}
+
+LogicalResult MapAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::ArrayRef<int64_t> order,
+                              llvm::ArrayRef<int64_t> box, int64_t swizzle, ArrayAttr limits) {
+  llvm::SmallVector<int64_t> axes(order);
+  llvm::sort(axes);
+  if (order.empty() || order.size() > 5 || !llvm::equal(axes, llvm::seq<int64_t>(0, int64_t(order.size()))))
+    return emitError() << "order is no permutation of 1 to 5 axes [map_c1]";
+  if (box.size() != order.size() || limits.size() != order.size())
+    return emitError() << order.size() << " axes, " << box.size() << " box lengths and " << limits.size()
+                       << " limits [map_c1]; give one each per axis";
+  if (!llvm::is_contained({16, 32, 64, 128}, swizzle))
+    return emitError() << "a swizzle of " << swizzle << " bytes [map_c2]; use 16, 32, 64 or 128";
+  for (int64_t length : box)
+    if (length < 1 || length > 256)
+      return emitError() << "a box length of " << length << " [map_c3]; use 1 to 256";
+  for (Attribute limit : limits) {
+    auto text = dyn_cast<StringAttr>(limit);
+    std::string whyNot;
+    if (!text || !LaunchExpr::parse(std::string_view(text.getValue()), &whyNot))
+      return emitError() << "the limit " << limit << " is no expression: " << whyNot << " [map_c4]";
+  }
+  return success();
+}
+
+LogicalResult PipeType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t stages,
+                               llvm::ArrayRef<BufferType> buffers) {
+  if (stages < 1)
+    return emitError() << stages << " stages [pipe_c1]; a pipe has at least 1";
+  if (buffers.empty())
+    return emitError() << "no buffers [pipe_c2]; a pipe has at least one";
+  return success();
+}
+
+int64_t PipeType::bufferOffset(unsigned i) const {
+  int64_t offset = 0;
+  for (BufferType buffer : getBuffers().take_front(i))
+    offset += int64_t(llvm::alignTo(uint64_t(buffer.bytes()), slotAlignment));
+  return offset;
 }
 
 LogicalResult AtomAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::StringRef name) {

@@ -4,6 +4,7 @@
 
 #include "ir/TileDialect.h"
 #include "ir/base/Artifact.h"
+#include "ir/base/LaunchExpr.h"
 #include "ir/base/Layout.h"
 
 #include "mlir/IR/TensorEncoding.h"
@@ -23,6 +24,9 @@ inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", 
 inline constexpr llvm::StringLiteral minBlocksAttr = "tgpu.min_blocks"; ///< i64, on the function: see PlanRegisters
 inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 bytes: alignment of an access's first element
 
+inline constexpr llvm::StringLiteral persistentAttr = "tgpu.persistent"; ///< unit, on the function: see tgpu.block_number
+inline constexpr int64_t slotAlignment = 1024; ///< of buffers that wgmma and TMA address with a swizzle of 128 bytes
+
 /// The layout of a distributed tile; nullopt if the type has none.
 std::optional<Layout> layoutOf(mlir::Type t);
 /// The same tile type with this layout as its encoding.
@@ -32,6 +36,10 @@ mlir::RankedTensorType withLayout(mlir::Type t, const Layout &layout);
 Layout reducedLayout(const Layout &x, int axis);
 /// The index as the launch can compute it: a constant, the length of an axis of an argument, an integer argument.
 std::optional<LaunchNumber> launchNumber(mlir::Value v);
+
+/// The swizzle of a buffer whose rows are `spanBytes` bytes, as TMA and wgmma swizzle such rows (ir/base/Fragments.h:
+/// tmaSwizzle); empty for 16.
+llvm::SmallVector<int64_t> tmaSwizzleOf(int64_t spanBytes, int64_t elementBytes);
 
 /// What PadTiles leaves for those who explain a kernel.
 inline constexpr llvm::StringLiteral paddedAttr = "tgpu.padded"; ///< [[old, new], ..] tile lengths, on the function

@@ -48,23 +48,30 @@ def Tgpu_LayoutAttr : AttrDef<TgpuDialect, "Layout", [DeclareAttrInterfaceMethod
 
 def Tgpu_LaunchAttr : AttrDef<TgpuDialect, "Launch"> {
   let mnemonic = "launch";
-  let summary = "Launch geometry: warps per block, dynamic shared memory in bytes, blocks per cluster";
+  let summary = "Launch geometry: warps per block, dynamic shared memory in bytes, blocks per cluster, producer warps";
   let description = [{
     A program runs on the blocks of one cluster. Layouts see their warps as one list: the warp number of a layout is
     (number of the block in its cluster) * warps + (warp of the block).
+    A kernel with tgpu.roles has `producers` warps more, behind the others: no layout counts them.
     C1 (launch_c1): warps is a power of two up to 32. C2 (launch_c2): shared_bytes is not negative. C3 (launch_c3):
-    cluster is a power of two up to 16.
+    cluster is a power of two up to 16. C4 (launch_c4): producers is 0 or 4, and then warps is a multiple of 4.
   }];
-  let parameters = (ins "int64_t":$warps, "int64_t":$sharedBytes, DefaultValuedParameter<"int64_t", "1">:$cluster);
+  let parameters = (ins "int64_t":$warps, "int64_t":$sharedBytes, DefaultValuedParameter<"int64_t", "1">:$cluster,
+                        DefaultValuedParameter<"int64_t", "0">:$producers);
   let builders = [AttrBuilder<(ins "int64_t":$warps, "int64_t":$sharedBytes),
-                              [{ return $_get($_ctxt, warps, sharedBytes, int64_t(1)); }]>];
+                              [{ return $_get($_ctxt, warps, sharedBytes, int64_t(1), int64_t(0)); }]>,
+                  AttrBuilder<(ins "int64_t":$warps, "int64_t":$sharedBytes, "int64_t":$cluster),
+                              [{ return $_get($_ctxt, warps, sharedBytes, cluster, int64_t(0)); }]>];
   let assemblyFormat = [{
-    `<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes (`,` `cluster` `=` $cluster^)? `>`
+    `<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes (`,` `cluster` `=` $cluster^)?
+    (`,` `producers` `=` $producers^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Warps that run one program, those of all blocks of a cluster: what layouts are made for.
     int64_t allWarps() const { return getWarps() * getCluster(); }
+    /// Warps of a block, producers included.
+    int64_t blockWarps() const { return getWarps() + getProducers(); }
   }];
 }
 
@@ -99,6 +106,51 @@ def Tgpu_BufferType : TypeDef<TgpuDialect, "Buffer"> {
   let extraClassDeclaration = [{
     /// Bytes the buffer takes.
     int64_t bytes() const;
+  }];
+}
+
+def Tgpu_MapAttr : AttrDef<TgpuDialect, "Map"> {
+  let mnemonic = "map";
+  let summary = "A tensor map: how the TMA unit sees a tensor argument (PTX ISA, section Tensors)";
+  let description = [{
+    `order` lists all axes of the tensor, the one of stride 1 first. A copy moves a box of `box`[i] elements along
+    order[i]; box[0] takes `swizzle` bytes in shared memory (16: no swizzle, any multiple of 16 bytes), and its 16-byte
+    pieces lie as ir/base/Fragments.h: tmaSwizzle says. `limits`, per axis of the tensor in its own order, are lengths
+    that the launch computes (ir/base/LaunchExpr.h): elements at or behind them, or before 0, read as zero and are not
+    written.
+    - C1 (map_c1): order is a permutation of up to 5 axes; box and limits have its length. C2 (map_c2): swizzle is 16,
+      32, 64 or 128. C3 (map_c3): box lengths are 1 to 256. C4 (map_c4): limits are expressions.
+
+    Example: `#tgpu.map<order = [1, 0], box = [64, 128], swizzle = 128, limits = ["dim(0,0)", "min(dim(0,1),dim(1,0))"]>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$order, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle,
+                        "::mlir::ArrayAttr":$limits);
+  let assemblyFormat = [{
+    `<` `order` `=` `[` $order `]` `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle `,` `limits` `=` $limits `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_PipeType : TypeDef<TgpuDialect, "Pipe"> {
+  let mnemonic = "pipe";
+  let summary = "A ring of slots in shared memory through which a producer hands tiles to the consumers";
+  let description = [{
+    Each of `stages` slots holds one buffer of each type in `buffers`, at multiples of 1024 bytes, and two mbarriers:
+    `full` completes when the slot's bytes have arrived, `empty` when all consumer warps have released it.
+    - C1 (pipe_c1): stages is at least 1. C2 (pipe_c2): there is at least one buffer.
+
+    Written `!tgpu.pipe<4, !tgpu.buffer<[1, 128, 64], bf16, [8, 3, 8, 16, 32]>, ..>`.
+  }];
+  let parameters = (ins "int64_t":$stages, ArrayRefParameter<"::sectile::tgpu::BufferType">:$buffers);
+  let assemblyFormat = "`<` $stages `,` $buffers `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Where buffer `i` lies in its slot, in bytes.
+    int64_t bufferOffset(unsigned i) const;
+    int64_t slotBytes() const { return bufferOffset(unsigned(getBuffers().size())); }
+    /// Of all slots. The barriers come on top: 8 bytes full, then 8 bytes empty, per stage each.
+    int64_t bytes() const { return getStages() * slotBytes(); }
+    int64_t barrierBytes() const { return getStages() * 16; }
   }];
 }
 

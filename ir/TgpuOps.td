@@ -308,4 +308,220 @@ def Tgpu_CombinePartsOp : TgpuOp<"combine_parts", [MemoryEffects<[MemRead, MemWr
   }];
 }
 
+// --- staged operands, roles, asynchronous products
+// ---------------------------------------------------------------------------------------------------
+
+def Tgpu_StageLoadOp : TgpuOp<"stage_load", [MemoryEffects<[MemRead]>]> {
+  let summary = "A box of a tensor in a shared buffer that wgmma can read";
+  let description = [{
+    The buffer is [panels, rows, columns]: a column is an element along the axis of stride 1, map.order[0], of which each
+    panel has map.box[0]; a row stands for the coordinates along the other axes, in row-major order of the tensor's axes.
+    Element (p, r, c) = x[offsets + (p * columns + c along that axis, r along the others)], zero outside the map's limits.
+    SpecialiseWarps makes of it a tma_load in the producer and a pipe_wait in the consumers.
+    - C1 (stage_load_c1): one offset per axis. C2 (stage_load_c2): the map's axes are x's, the buffer has x's element
+      type. C3 (stage_load_c3): the buffer is [panels, rows, columns] with columns = box[0], rows = the product of the
+      other box lengths, and the swizzle of the map.
+
+    Example: `%a = tgpu.stage_load %A[%m, %k] map(#tgpu.map<..>) : !tile.tensor<2, bf16> -> !tgpu.buffer<[1, 128, 64], bf16,
+    [8, 3, 8, 16, 32]>`
+  }];
+  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, Tgpu_MapAttr:$map);
+  let results = (outs Tgpu_BufferType:$buffer);
+  let assemblyFormat = "$x `[` $offsets `]` `map` `(` qualified($map) `)` attr-dict `:` qualified(type($x)) `->` qualified(type($buffer))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_RolesOp : TgpuOp<"roles", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "What the producer does and what the consumers do, at the same time";
+  let description = [{
+    The warps of layouts run `consumer`; one thread of the producer warps behind them runs `producer`. All barriers of all
+    pipes are ready before. `producer_regs` and `consumer_regs`: registers per thread (setmaxnreg), 0: as launched.
+    - C1 (roles_c1): at the top level of the kernel, once, and nothing with effects behind it. C2 (roles_c2): the launch
+      has producers. C3 (roles_c3): register counts are 0 or multiples of 8 from 24 to 256.
+  }];
+  let arguments = (ins I64Attr:$producerRegs, I64Attr:$consumerRegs);
+  let regions = (region SizedRegion<1>:$producer, SizedRegion<1>:$consumer);
+  let assemblyFormat = [{
+    `registers` $producerRegs `producer` $producer `registers` $consumerRegs `consumer` $consumer attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_PipeCreateOp : TgpuOp<"pipe_create", [MemoryEffects<[]>]> {
+  let summary = "Reserve a pipe in shared memory and start its barriers";
+  let description = [{
+    `offset` and `barriers`, in bytes from the start of the block's shared memory, are set by PlaceMemory. `full` and
+    `empty` are the arrivals that complete a phase of the barriers: the producer's one, one of each consumer warp. The
+    producer's first wait for a slot looks for the phase of parity `free`: 1, before which there is nothing to wait for.
+    A pipe has three places in program order: the producer's next slot, the consumers' next slot to read, and their next
+    slot to release; each starts at slot 0 of phase 0 and goes round the slots, the phase changing with each round.
+    - C1 (pipe_create_c1): at the top level of the kernel. C2 (pipe_create_c2): offset is a multiple of 1024, barriers of 8.
+  }];
+  let arguments = (ins I64Attr:$full, I64Attr:$empty, DefaultValuedAttr<I64Attr, "1">:$free, OptionalAttr<I64Attr>:$offset,
+                       OptionalAttr<I64Attr>:$barriers);
+  let results = (outs Tgpu_PipeType:$pipe);
+  let assemblyFormat = "`full` $full `empty` $empty (`at` $offset^ `,` $barriers)? attr-dict `:` qualified(type($pipe))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PipeAcquireOp : TgpuOp<"pipe_acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Producer: wait until its slot is empty, and announce the bytes that will fill it";
+  let description = [{
+    Waits on the slot's `empty`; then arrives on its `full` with `bytes` to come.
+    C1 (pipe_acquire_c1): in the producer of a tgpu.roles.
+  }];
+  let arguments = (ins Tgpu_PipeType:$pipe, I64Attr:$bytes);
+  let assemblyFormat = "$pipe `bytes` $bytes attr-dict `:` qualified(type($pipe))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_TmaLoadOp : TgpuOp<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Producer: fill a buffer of its slot by asynchronous copies (PTX ISA, cp.async.bulk.tensor)";
+  let description = [{
+    Buffer number `index` of the slot gets what tgpu.stage_load describes, one copy per panel; its bytes count towards the
+    slot's `full`.
+    - C1 (tma_load_c1): in the producer of a tgpu.roles. C2 (tma_load_c2): index is a buffer of the pipe, and it, x, offsets
+      and map fit as for stage_load.
+  }];
+  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, Tgpu_MapAttr:$map,
+                       Tgpu_PipeType:$pipe, I64Attr:$index);
+  let assemblyFormat = [{
+    $x `[` $offsets `]` `map` `(` qualified($map) `)` `to` $pipe `[` $index `]` attr-dict `:` qualified(type($x)) `,`
+    qualified(type($pipe))
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_PipeCommitOp : TgpuOp<"pipe_commit", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Producer: go on to the next slot";
+  let description = "C1 (pipe_commit_c1): in the producer of a tgpu.roles.";
+  let arguments = (ins Tgpu_PipeType:$pipe);
+  let assemblyFormat = "$pipe attr-dict `:` qualified(type($pipe))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PipeWaitOp : TgpuOp<"pipe_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Consumers: wait until the next slot is full";
+  let description = [{
+    Every consumer thread waits. The results are the slot's buffers, readable until it is released. The place to read moves
+    on by one slot.
+    - C1 (pipe_wait_c1): in the consumer of a tgpu.roles. C2 (pipe_wait_c2): results are the pipe's buffers.
+  }];
+  let arguments = (ins Tgpu_PipeType:$pipe);
+  let results = (outs Variadic<Tgpu_BufferType>:$buffers);
+  let assemblyFormat = "$pipe attr-dict `:` qualified(type($pipe)) `->` qualified(type($buffers))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PipeReleaseOp : TgpuOp<"pipe_release", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Consumers: give back the oldest slot, if they hold more than `keep`";
+  let description = [{
+    Held are slots waited for and not released. Each consumer warp arrives once on the slot's `empty`, ordered behind its
+    reads. Products that read the slot must have ended (tgpu.wgmma_wait).
+    C1 (pipe_release_c1): in the consumer of a tgpu.roles; keep is at least 0.
+  }];
+  let arguments = (ins Tgpu_PipeType:$pipe, I64Attr:$keep);
+  let assemblyFormat = "$pipe `keep` $keep attr-dict `:` qualified(type($pipe))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_WgmmaOp : TgpuOp<"wgmma", [OneType<["acc", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Asynchronous matrix product by warpgroups (PTX ISA, wgmma.mma_async)";
+  let description = [{
+    result[m, n] = acc[m, n] + sum over k of a[m, k] * b[k, n], as one group of instructions that is committed. The result's
+    registers are those of acc; until a tgpu.wgmma_wait that names the result, or a later result of the same chain, only
+    another wgmma may take it, as acc. Operands in shared memory are buffers [panels, rows, columns] as of stage_load:
+    K runs along the columns, or, with `mn`, M of a and N of b.
+    `a` in registers has wgmma's fragment layout and must not change before the wait.
+    - C1 (wgmma_c1): shapes [M, K], [K, N], [M, N] by buffers or tiles. C2 (wgmma_c2): the atom is a row of the kind wgmma and
+      has the element types. C3 (wgmma_c3): M, N, K are whole numbers of atoms. C4 (wgmma_c4): only 16-bit
+      operands may be MN-major; in registers a is K-major. C5 (wgmma_c5): rows are multiples of 8, columns
+      times element size is the swizzle's span.
+
+    Example: `%d = tgpu.wgmma #tgpu.atom<"sm90_m64n256k16_f32bf16bf16"> %a, %b mn, %acc : ...`
+  }];
+  let arguments = (ins Tgpu_AtomAttr:$atom, AnyTypeOf<[Tgpu_BufferType, Tile_Shaped]>:$a, UnitAttr:$aMn,
+                       Arg<Tgpu_BufferType, "", [MemRead]>:$b, UnitAttr:$bMn, Tile_Shaped:$acc);
+  let results = (outs Tile_Shaped:$result);
+  let assemblyFormat = [{
+    qualified($atom) $a (`mn` $aMn^)? `,` $b (`mn` $bMn^)? `,` $acc attr-dict `:` qualified(type($a)) `,` qualified(type($b)) `,` type($acc)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_WgmmaWaitOp : TgpuOp<"wgmma_wait", [AllTypesMatch<["values", "results"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Wait until at most `pending` groups of products are under way";
+  let description = [{
+    The results are the values, which are ready if their groups have ended; reads go through the results.
+    C1 (wgmma_wait_c1): pending is 0 to 7; with values it is less than the groups committed behind them.
+  }];
+  let arguments = (ins I64Attr:$pending, Variadic<Tile_Shaped>:$values);
+  let results = (outs Variadic<Tile_Shaped>:$results);
+  let assemblyFormat = "$pending attr-dict ($values^ `:` type($values))?";
+  let hasVerifier = 1;
+}
+
+def Tgpu_BulkStoreOp : TgpuOp<"bulk_store", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "A tile to global memory by asynchronous copies out of shared memory (PTX ISA, cp.async.bulk.tensor)";
+  let description = [{
+    x[offsets + c] = value[c] inside the map's limits. Each warp puts strips of 16 rows by map.box[0] columns into its part of
+    `staging`, [warps, slots, 16, columns], and lets the TMA unit copy each; a strip waits for the copy that had its slot.
+    Leading axes of x that the tile lacks have one coordinate. The copies have read shared memory before the kernel ends; they
+    are ordered before nothing else of this kernel.
+    - C1 (bulk_store_c1): one offset per axis. C2 (bulk_store_c2): value is [M, N] in wgmma's accumulator layout, of x's
+      element type, 16 or 32 bits; map.box is [columns, 16, 1, ..]. C3 (bulk_store_c3): staging fits.
+  }];
+  let arguments = (ins Tile_Shaped:$value, Arg<Tile_TensorType, "", [MemWrite]>:$x, Variadic<Index>:$offsets,
+                       Tgpu_MapAttr:$map, Arg<Tgpu_BufferType, "", [MemRead, MemWrite]>:$staging);
+  let assemblyFormat = [{
+    $value `,` $x `[` $offsets `]` `map` `(` qualified($map) `)` `through` $staging attr-dict `:` type($value) `,`
+    qualified(type($x)) `,` qualified(type($staging))
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_FenceAsyncOp : TgpuOp<"fence_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "What threads wrote to shared memory is visible to wgmma and TMA behind the next barrier";
+  let assemblyFormat = "attr-dict";
+}
+
+// --- persistent kernels
+// ---------------------------------------------------------------------------------------------------
+
+def Tgpu_BlockNumberOp : TgpuOp<"block_number", [Pure]> {
+  let summary = "The number of this block, and how many blocks the launch has";
+  let description = [{
+    In a kernel with `tgpu.persistent` the launch has as many blocks as the GPU runs at once, at most one per program, and
+    each block goes through the programs number, number + count, ..
+  }];
+  let results = (outs Index:$number, Index:$count);
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_ProgramsOp : TgpuOp<"programs", [Pure]> {
+  let summary = "How many programs the iteration space has";
+  let description = [{
+    The product over i of ceil(dim(x, i) / sizes[i]), as for tile.grid.
+    C1 (programs_c1): x is an argument, at most rank sizes, each at least 1.
+  }];
+  let arguments = (ins Tile_TensorType:$x, DenseI64ArrayAttr:$sizes);
+  let results = (outs Index:$count);
+  let assemblyFormat = "$x $sizes attr-dict `:` qualified(type($x))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_ProgramOp : TgpuOp<"program", [Pure]> {
+  let summary = "The element offsets of a program, by its place in the order in which blocks take them";
+  let description = [{
+    Along the last two axes of the iteration space programs are taken in groups of `group` along the first of them, those of
+    a group fastest, so that programs that run together share rows and columns of their operands in the L2 cache; with
+    group 1, and along other axes, the last axis is fastest.
+    C1 (program_c1): as programs_c1, one result per size; group is at least 1.
+  }];
+  let arguments = (ins Index:$number, Tile_TensorType:$x, DenseI64ArrayAttr:$sizes, I64Attr:$group);
+  let results = (outs Variadic<Index>:$offsets);
+  let assemblyFormat = "$number `of` $x $sizes `group` $group attr-dict `:` qualified(type($x)) `->` type($offsets)";
+  let hasVerifier = 1;
+}
+
 #endif

@@ -72,8 +72,21 @@ struct LaunchSplit {
   std::int64_t partBytes = 0;      ///< that one part leaves in the workspace
 };
 
+/// A tensor map that the launch encodes for the TMA unit (PTX ISA, section Tensors; cuTensorMapEncodeTiled). Axis i of the
+/// map is axis order[i] of the argument, order[0] that of stride 1.
+struct TensorMap {
+  int arg = 0;
+  DType dtype = DType::bf16;
+  std::vector<int> order;           ///< all axes of the argument
+  std::vector<int> box;             ///< elements that a copy moves along order[i]
+  int swizzle = 128;                ///< bytes: 16 (none), 32, 64, 128
+  std::vector<std::string> limits;  ///< LaunchExpr per axis of the argument: the map ends there, and at dims
+  bool operator==(const TensorMap &) const = default;
+};
+
 /// How to launch the code of an artifact. Kernel parameters in order: per tensor its pointer, dims[0..rank),
-/// strides[0..rank) as 64-bit integers; per scalar its value in its own size.
+/// strides[0..rank) as 64-bit integers; per scalar its value in its own size; then per tensor map its 128 bytes, at a
+/// multiple of 64.
 struct LaunchInfo {
   std::string symbol;          ///< entry name in PTX
   std::vector<GridAxis> grid;  ///< programs are numbered with the last axis fastest, along gridDim.x
@@ -82,6 +95,8 @@ struct LaunchInfo {
   std::int64_t sharedBytes = 0;  ///< dynamic shared memory
   std::vector<int> argRanks;     ///< rank per argument, -1 for a scalar
   LaunchSplit split;
+  std::vector<TensorMap> maps;
+  bool persistent = false; ///< as many blocks as the GPU runs at once, at most one per program; each takes several
 };
 
 struct Artifact {

@@ -42,7 +42,32 @@ constexpr RowSpec specs[] = {
   {89, Feature::mmaSyncFp8,  16, 8, 32, "f32", "e5m2", "e4m3", "f32.e5m2.e4m3.f32"},
   {89, Feature::mmaSyncFp8,  16, 8, 32, "f32", "e5m2", "e5m2", "f32.e5m2.e5m2.f32"},
 };
+
+/// wgmma: one line per types; n goes from 8 to 256 (PTX ISA, wgmma.mma_async, table of shapes).
+struct WgmmaSpec {
+  int k;
+  std::string_view c, a, b;
+  bool mnMajor;
+};
+constexpr WgmmaSpec wgmmaSpecs[] = {
+  {16, "f32", "f16",  "f16",  true},
+  {16, "f32", "bf16", "bf16", true},
+  { 8, "f32", "tf32", "tf32", false},
+  {32, "f32", "e4m3", "e4m3", false},
+  {32, "f32", "e4m3", "e5m2", false},
+  {32, "f32", "e5m2", "e4m3", false},
+  {32, "f32", "e5m2", "e5m2", false},
+  {32, "s32", "s8",   "s8",   false},
+  {32, "s32", "s8",   "u8",   false},
+  {32, "s32", "u8",   "s8",   false},
+  {32, "s32", "u8",   "u8",   false},
+};
 // clang-format on
+
+/// Integer products have no n between these steps.
+bool isWgmmaN(int n, bool integers) {
+  return n % 8 == 0 && (!integers || n % 16 == 0 || n == 8 || n == 24);
+}
 
 /// What PTX's type name means for an operand: element type, register type, elements per register.
 struct OperandType {
@@ -87,6 +112,26 @@ MmaRow expand(const RowSpec &s) {
   return row;
 }
 
+MmaRow expand(const WgmmaSpec &s, int n) {
+  const OperandType &a = operandType(s.a), &b = operandType(s.b), &c = operandType(s.c);
+  const std::string shape = "m64n" + std::to_string(n) + "k" + std::to_string(s.k);
+  const std::string cs(s.c), as(s.a), bs(s.b);
+  MmaRow row;
+  row.name = "sm90_" + shape + "_" + cs + as + bs;
+  row.kind = MmaKind::Wgmma;
+  row.feature = Feature::wgmma;
+  row.m = 64;
+  row.n = n;
+  row.k = s.k;
+  row.mnMajor = s.mnMajor;
+  row.policyOnly = s.a == "tf32";
+  row.a = {a.dtype, MmaRegType::I32, wgmmaA(int(byteSize(a.dtype))), a.perReg};
+  row.b = {b.dtype, MmaRegType::I32, Layout(), b.perReg};
+  row.c = {c.dtype, c.regType, wgmmaAccumulator(n), 1};
+  row.mnemonic = "wgmma.mma_async.sync.aligned." + shape + "." + cs + "." + as + "." + bs;
+  return row;
+}
+
 } // namespace
 
 const MmaFragment &MmaRow::operand(MmaOperand which) const {
@@ -98,6 +143,10 @@ std::span<const MmaRow> mmaRows() {
     std::vector<MmaRow> r;
     for (const RowSpec &s : specs)
       r.push_back(expand(s));
+    for (const WgmmaSpec &s : wgmmaSpecs)
+      for (int n = 8; n <= 256; n += 8)
+        if (isWgmmaN(n, s.c == "s32"))
+          r.push_back(expand(s, n));
     return r;
   }();
   return rows;
@@ -110,19 +159,29 @@ const MmaRow *findMma(std::string_view name) {
   return nullptr;
 }
 
-const MmaRow *selectMma(const Target &target, const MmaQuery &q) {
+/// The best row of a kind that fits, by `better`.
+template <class F>
+static const MmaRow *selectRow(MmaKind kind, const Target &target, const MmaQuery &q, F better) {
   const MmaRow *best = nullptr;
   for (const MmaRow &row : mmaRows()) {
-    if (!target.has(row.feature) || (row.policyOnly && !q.allowTf32))
+    if (row.kind != kind || !target.has(row.feature) || (row.policyOnly && !q.allowTf32))
       continue;
     if (row.a.dtype != q.a || row.b.dtype != q.b || row.c.dtype != q.c)
       continue;
     if (q.m % row.m || q.n % row.n || q.k % row.k)
       continue;
-    if (!best || row.k > best->k)
+    if (!best || better(row, *best))
       best = &row;
   }
   return best;
+}
+
+const MmaRow *selectMma(const Target &target, const MmaQuery &q) {
+  return selectRow(MmaKind::MmaSync, target, q, [](const MmaRow &x, const MmaRow &y) { return x.k > y.k; });
+}
+
+const MmaRow *selectWgmma(const Target &target, const MmaQuery &q) {
+  return selectRow(MmaKind::Wgmma, target, q, [](const MmaRow &x, const MmaRow &y) { return x.n > y.n; });
 }
 
 // --- tiling

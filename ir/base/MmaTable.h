@@ -2,9 +2,10 @@
 /// \file One row per matrix instruction: name, shape, types, fragment layouts, PTX and LLVM spelling.
 /// Adding an instruction of a known kind is adding a row to MmaTable.cpp.
 ///
-/// Coordinates: A is (m, k), B is (k, n), C and D are (m, n). All rows compute D = A * B + C for A
-/// row-major and B column-major registers ("row.col"), so a lane's packed elements run along k for both
-/// operands.
+/// Coordinates: A is (m, k), B is (k, n), C and D are (m, n). All rows compute D = A * B + C. Rows of the kind
+/// MmaSync take A row-major and B column-major in registers ("row.col"), so a lane's packed elements run along k
+/// for both operands. Rows of the kind Wgmma work on the four warps of a warpgroup, take B from shared memory and
+/// A from there or from registers.
 #pragma once
 
 #include "ir/base/Layout.h"
@@ -17,7 +18,7 @@
 
 namespace sectile {
 
-enum class MmaKind : std::uint8_t { MmaSync };
+enum class MmaKind : std::uint8_t { MmaSync, Wgmma };
 enum class MmaOperand : std::uint8_t { A, B, C };
 /// Type of one register operand in PTX and in the LLVM intrinsic.
 enum class MmaRegType : std::uint8_t { I32, V2F16, F32, F64 };
@@ -27,7 +28,7 @@ enum class MmaRegType : std::uint8_t { I32, V2F16, F32, F64 };
 struct MmaFragment {
   DType dtype;
   MmaRegType regType;
-  Layout layout;  ///< of one warp
+  Layout layout;  ///< of one warp, or warpgroup; a Wgmma row's B has none
   int elemsPerReg;
   int regs() const { return layout.numRegs() / elemsPerReg; }
 };
@@ -37,10 +38,11 @@ struct MmaRow {
   MmaKind kind;
   Feature feature;   ///< what a target must have
   int m, n, k;
+  bool mnMajor = false; ///< Wgmma: operands in shared memory may have M or N contiguous
   bool policyOnly;   ///< rounds its inputs (f32 to tf32): only where the user allowed that
   MmaFragment a, b, c;  ///< D is as C
   std::string mnemonic;   ///< mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
-  std::string intrinsic;  ///< llvm.nvvm.mma.m16n8k16.row.col.bf16; its result is a struct of D's registers
+  std::string intrinsic;  ///< llvm.nvvm.mma.m16n8k16.row.col.bf16; its result is a struct of D's registers; Wgmma: none
   const MmaFragment &operand(MmaOperand which) const;
 };
 
@@ -53,8 +55,10 @@ struct MmaQuery {
   int m, n, k;
   bool allowTf32 = false;
 };
-/// The row with the largest k whose types match and whose shape divides; null if there is none.
+/// The MmaSync row with the largest k whose types match and whose shape divides; null if there is none.
 const MmaRow *selectMma(const Target &target, const MmaQuery &query);
+/// The Wgmma row with the largest n whose types match and whose shape divides; null if there is none.
+const MmaRow *selectWgmma(const Target &target, const MmaQuery &query);
 
 /// The layout of a whole operand for a block of warpsM * warpsN warps (warp number = wm + warpsM * wn).
 /// `shape` is the operand's: [M, K], [K, N] or [M, N]. Warps along the dimension that the operand lacks
