@@ -187,6 +187,12 @@ LogicalResult WgmmaOp::verify() {
   return success();
 }
 
+LogicalResult WgmmaWaitOp::verify() {
+  if (getPending() > 7)
+    return broken(*this, "wgmma_wait_c1", llvm::Twine(getPending()) + " pending groups; the hardware counts up to 7");
+  return success();
+}
+
 LogicalResult BulkStoreOp::verify() {
   auto x = getX().getType();
   llvm::ArrayRef<int64_t> value = shapeOf(getValue().getType()), box = getMap().getBox(),

@@ -133,7 +133,7 @@ private:
   struct Class {
     RankedTensorType type;
     std::optional<Layout> layout;
-    std::optional<Layout> accumulator;
+    std::optional<Layout> accumulator, fragment; ///< that products want, of sums and of operands in registers
     SmallVector<Operation *> links; ///< ops through which the choice goes on
     SmallVector<AccessFact> accesses;
     SmallVector<int64_t> accessBytes; ///< element size per access
@@ -177,6 +177,15 @@ private:
     auto atom = op->getAttrOfType<tgpu::AtomAttr>(atomAttr);
     return atom ? findMma(std::string_view(atom.getName())) : nullptr;
   }
+  /// Of the accumulator, or of a in registers.
+  Layout fragmentOf(tgpu::WgmmaOp op, MmaOperand which) {
+    const MmaRow &row = *findMma(std::string_view(op.getAtom().getName()));
+    SmallVector<int32_t> acc = shape32(op.getAcc().getType());
+    auto [groupsM, groupsN] = *warpGrid(row, acc[0], acc[1], row.k, warps);
+    if (which == MmaOperand::C)
+      return *warpTiled(row.c.layout, acc, groupsM, groupsN, which);
+    return *warpTiled(row.a.layout, shape32(op.getA().getType()), groupsM, groupsN, which);
+  }
   Layout fragmentOf(MmaOp op, const MmaRow &row, MmaOperand which) {
     ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
     auto [warpsM, warpsN] = *warpGrid(row, int(a[0]), int(b[1]), int(a[1]), warps);
@@ -210,7 +219,7 @@ void Assigner::tieOp(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<scf::ForOp, scf::IfOp, scf::WhileOp>(
           [&](auto op) { forPassedOn(op, [&](Value a, Value b) { tie(a, b); }); })
-      .Case([&](MmaOp mma) { tie(mma.getAcc(), mma.getResult()); })
+      .Case<MmaOp, tgpu::WgmmaOp>([&](auto mma) { tie(mma.getAcc(), mma.getResult()); })
       .Case([&](tgpu::CombinePartsOp parts) { tieAll(parts.getValues(), parts.getTotals()); })
       .Case([&](tgpu::GlobalStoreOp store) {
         if (store.getMask())
@@ -263,6 +272,14 @@ void Assigner::collect() {
       if (const MmaRow *row = rowOf(mma))
         if (Class &c = classOf(mma.getAcc()); !c.accumulator)
           c.accumulator = fragmentOf(mma, *row, MmaOperand::C);
+    if (auto mma = dyn_cast<tgpu::WgmmaOp>(op)) {
+      if (Class &c = classOf(mma.getAcc()); !c.accumulator)
+        c.accumulator = fragmentOf(mma, MmaOperand::C);
+      // What feeds a in registers is best computed where it is needed.
+      if (isTile(mma.getA()))
+        if (Class &c = classOf(mma.getA()); !c.fragment)
+          c.fragment = fragmentOf(mma, MmaOperand::A);
+    }
   });
 }
 
@@ -400,6 +417,9 @@ void Assigner::choose() {
   for (Class *c : all)
     if (c->accumulator)
       give(*c, *c->accumulator);
+  for (Class *c : all)
+    if (c->fragment && c->accesses.empty())
+      give(*c, *c->fragment);
   llvm::stable_sort(all, [](Class *a, Class *b) { return a->elements() > b->elements(); });
   for (Class *c : all)
     if (!c->accesses.empty())
@@ -476,6 +496,13 @@ void Assigner::fixOperands(Operation *op) {
         Layout accumulator = fragmentOf(op, *row, MmaOperand::C);
         convertOperand(op.getAMutable(), fragmentOf(op, *row, MmaOperand::A));
         convertOperand(op.getBMutable(), fragmentOf(op, *row, MmaOperand::B));
+        convertOperand(op.getAccMutable(), accumulator);
+        convertResult(cast<OpResult>(op.getResult()), accumulator);
+      })
+      .Case([&](tgpu::WgmmaOp op) {
+        Layout accumulator = fragmentOf(op, MmaOperand::C);
+        if (isTile(op.getA()))
+          convertOperand(op.getAMutable(), fragmentOf(op, MmaOperand::A));
         convertOperand(op.getAccMutable(), accumulator);
         convertResult(cast<OpResult>(op.getResult()), accumulator);
       });

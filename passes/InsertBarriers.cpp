@@ -35,6 +35,7 @@ struct Access {
   bool writes = false, shared = false;
   bool carried = false;       ///< of an earlier iteration
   bool remote = false;        ///< into the shared memory of all blocks
+  bool async = false;         ///< by the tensor cores themselves: what threads wrote needs a fence first
   bool arrived = false;       ///< remote: what came into this block was waited for
   bool ordered = false;       ///< a barrier of the block stands behind it
   int64_t begin = 0, end = 0; ///< bytes of shared memory
@@ -83,6 +84,9 @@ bool sameThreads(const Access &earlier, const Access &later) {
 }
 
 bool conflict(const Access &earlier, const Access &later) {
+  // Each warp has its own part of a store's staging, which no other op touches.
+  if (isa<tgpu::BulkStoreOp>(earlier.op) || isa<tgpu::BulkStoreOp>(later.op))
+    return earlier.shared != later.shared || earlier.shared ? false : earlier.writes && !later.writes;
   if (earlier.shared != later.shared || (!earlier.writes && !later.writes))
     return false;
   if (earlier.shared)
@@ -107,12 +111,15 @@ SmallVector<Access, 2> accessesOf(Operation *op) {
     a.begin = *alloc.getOffset();
     a.end = a.begin + alloc.getType().bytes();
     a.remote = isa<tgpu::PeerCopyOp>(op);
+    a.async = isa<tgpu::WgmmaOp>(op);
   });
   if (auto load = dyn_cast<tgpu::GlobalLoadOp>(op))
     add(false, false).tensor = tileir::rootTensor(load.getX());
   else if (auto gather = dyn_cast<tgpu::GlobalGatherOp>(op))
     add(false, false).tensor = tileir::rootTensor(gather.getX());
   else if (auto store = dyn_cast<tgpu::GlobalStoreOp>(op))
+    add(true, false).tensor = tileir::rootTensor(store.getX());
+  else if (auto store = dyn_cast<tgpu::BulkStoreOp>(op))
     add(true, false).tensor = tileir::rootTensor(store.getX());
   return result;
 }
@@ -191,6 +198,8 @@ void Inserter::visit(Operation *op, State &state) {
     for (Access &a : state)
       if (auto copy = dyn_cast<tgpu::PeerCopyOp>(a.op))
         a.arrived |= allocOf(copy.getBuffer()) == allocOf(wait.getBuffer());
+  } else if (auto roles = dyn_cast<tgpu::RolesOp>(op)) {
+    visit(roles.getConsumer().front(), state); // the producer meets the others at pipes alone
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
     untilStable(state, [&](State &s) { visit(*loop.getBody(), s); });
   } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
@@ -215,6 +224,13 @@ void Inserter::visit(Operation *op, State &state) {
         need = std::max(need, needed(earlier, later));
     if (need != Need::None) {
       OpBuilder b(op);
+      bool fence = llvm::any_of(accesses, [&](const Access &later) {
+        return later.async && llvm::any_of(state, [&](const Access &earlier) {
+                 return earlier.writes && !earlier.async && conflict(earlier, later);
+               });
+      });
+      if (fence)
+        tgpu::FenceAsyncOp::create(b, op->getLoc());
       tgpu::BarrierOp::create(b, op->getLoc(), need == Need::Cluster);
       pass(state, need == Need::Cluster);
     }

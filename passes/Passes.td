@@ -57,6 +57,14 @@ def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
                  Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">];
 }
 
+def StageOperandsPass : SectilePass<"sectile-stage-operands", "StageOperands"> {
+  let summary = "Products on warpgroups, with operands in shared memory";
+  let description = [{
+    Before: tile.mma with the atom that SelectMma chose. After: those with a wgmma atom are tgpu.wgmma; operands that the
+    TMA unit can read come by tgpu.stage_load, other bs through a buffer, other as in registers.
+  }];
+}
+
 def ChooseClusterPass : SectilePass<"sectile-choose-cluster", "ChooseCluster"> {
   let summary = "How many blocks run one program together";
   let description = [{
@@ -91,12 +99,46 @@ def LowerConversionsPass : SectilePass<"sectile-lower-conversions", "LowerConver
   }];
 }
 
-def PlaceMemoryPass : SectilePass<"sectile-place-memory", "PlaceMemory"> {
-  let summary = "Offsets of shared buffers by lifetime";
+def StoreBoxesPass : SectilePass<"sectile-store-boxes", "StoreBoxes"> {
+  let summary = "Sums of products leave by the TMA unit";
   let description = [{
-    Before: buffers without offsets. After: every buffer has one, overlapping lifetimes never share bytes; the launch
-    attribute has the total.
+    Before: tgpu.global_store of tiles in any layout. After: those of tiles that lie as wgmma's accumulators are
+    tgpu.bulk_store, where the TMA unit can write the tensor and nothing reads afterwards.
   }];
+}
+
+def OrderProductsPass : SectilePass<"sectile-order-products", "OrderProducts"> {
+  let summary = "Waits for asynchronous products";
+  let description = [{
+    Before: tgpu.wgmma whose results anyone may use. After: every use but that as acc of the next product goes through
+    tgpu.wgmma_wait; loops that only accumulate keep the products of one iteration under way.
+  }];
+}
+
+def MakePersistentPass : SectilePass<"sectile-make-persistent", "MakePersistent"> {
+  let summary = "Blocks that go through several programs";
+  let description = [{
+    Before: one program per block. After: kernels with staged loads are a loop over programs (tgpu.program), in an order
+    that shares operands in the L2 cache. Other kernels are unchanged.
+  }];
+  let options = [Option<"raster", "raster", "int64_t", "0", "Programs of a group along the second-last axis; 0: by rule">];
+}
+
+def SpecialiseWarpsPass : SectilePass<"sectile-specialise-warps", "SpecialiseWarps"> {
+  let summary = "One thread loads ahead, the others compute";
+  let description = [{
+    Before: tgpu.stage_load with sequential meaning, ordered products. After: no stage_load remains; the kernel is a
+    tgpu.roles whose producer fills pipes that the consumers empty. Kernels without staged loads are unchanged.
+  }];
+}
+
+def PlaceMemoryPass : SectilePass<"sectile-place-memory", "PlaceMemory"> {
+  let summary = "Offsets of shared buffers by lifetime, slots of pipes";
+  let description = [{
+    Before: buffers without offsets, pipes of one slot. After: every buffer has one, overlapping lifetimes never share
+    bytes; pipes have their slots and places; the launch attribute has the total.
+  }];
+  let options = [Option<"stages", "stages", "int64_t", "0", "Slots of pipes in the innermost loops; 0: as many as fit">];
 }
 
 def InsertBarriersPass : SectilePass<"sectile-insert-barriers", "InsertBarriers"> {

@@ -30,6 +30,10 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   choose.cluster = options.schedule.cluster;
   SplitReductionPassOptions split;
   split.parts = options.schedule.cluster > 1 ? 1 : options.schedule.split; // one or the other
+  PlaceMemoryPassOptions place;
+  place.stages = options.schedule.stages;
+  MakePersistentPassOptions persist;
+  persist.raster = options.schedule.raster;
 
   clean(true); // fewer values to reason about
   pm.addPass(createAlignRowsPass()); // what it moves before the row does not exist, by the rules of tails
@@ -39,13 +43,19 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   clean(true);                   // bounds of several accesses are often one value
   pm.addPass(createSplitReductionPass(split)); // while sums are still one op, and extents plain numbers
   pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
+  pm.addPass(createStageOperandsPass());    // operands in shared memory have no layouts
   pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
   pm.addPass(createAssignLayoutsPass());    // once all tiles, masks included, are there
   clean(false);                             // values made anew per user that got one layout; folding is over
   pm.addPass(createLowerTileToTgpuPass());  // needs layouts: which warps share an axis; makes conversions
   clean(false);                             // equal conversions
+  pm.addPass(createStoreBoxesPass());       // layouts are known, the loop over programs is not there yet
   pm.addPass(createLowerConversionsPass()); // all conversions are there now
-  pm.addPass(createPlaceMemoryPass());      // all buffers are there now
+  pm.addPass(createOrderProductsPass());    // every use of a result is there now
+  pm.addPass(createMakePersistentPass(persist));
+  pm.addPass(createSpecialiseWarpsPass());  // needs waits: a slot is free when its products have ended
+  clean(false);                             // what both roles have of the program
+  pm.addPass(createPlaceMemoryPass(place)); // all buffers are there now
   pm.addPass(createInsertBarriersPass());   // needs offsets: buffers may share bytes
   pm.addPass(createCheckResourcesPass());   // the last word on memory and threads
   pm.addPass(createPlanRegistersPass());    // the final ops and shared memory decide

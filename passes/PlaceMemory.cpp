@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file PlaceMemory: offsets of shared buffers by lifetime.
 ///
-/// Before: buffers without offsets. After: every buffer has one, overlapping lifetimes never share bytes; the
-/// launch attribute has the total.
+/// Before: buffers without offsets, pipes of one slot without places. After: every buffer has one, overlapping lifetimes
+/// never share bytes; the launch attribute has the total. Pipes that are filled in the innermost loops have as many slots
+/// as the schedule names, or as fit, up to `mostStages`; each lies at a place of its own.
 
 #include "passes/Passes.h"
 #include "passes/SharedAccesses.h"
+#include "passes/Support.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -23,6 +25,11 @@ namespace {
 /// Of every offset: enough for 16-byte accesses.
 constexpr int64_t alignment = 16;
 
+/// More slots than this only take room: the copies of a whole tile are under way long before.
+constexpr int64_t mostStages = 8;
+/// Least slots of a pipe in a loop: one is read while the next is filled.
+constexpr int64_t leastStages = 2;
+
 /// Of one mbarrier.
 constexpr int64_t arrivalBytes = 8;
 
@@ -34,9 +41,23 @@ constexpr int64_t smallBytes = 2048, smallTotal = 8192;
 struct Lifetime {
   tgpu::BufferAllocOp alloc;
   int64_t begin = 0, end = 0, bytes = 0, offset = 0;
+  int64_t align = alignment;
 };
 
+/// TMA and wgmma see addresses: their swizzles start at multiples of 1024.
+int64_t alignmentOf(tgpu::BufferAllocOp alloc) {
+  bool isSwizzled = llvm::any_of(alloc->getUsers(),
+                                 [](Operation *user) { return isa<tgpu::WgmmaOp, tgpu::BulkStoreOp>(user); });
+  return isSwizzled ? tgpu::slotAlignment : alignment;
+}
+/// Copies out of it end at no place in the program: its bytes are its own.
+bool isAlwaysBusy(tgpu::BufferAllocOp alloc) {
+  return llvm::any_of(alloc->getUsers(), [](Operation *user) { return isa<tgpu::BulkStoreOp>(user); });
+}
+
 struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
+  using PlaceMemoryPassBase::PlaceMemoryPassBase;
+
   void runOnOperation() override {
     func::FuncOp func = getOperation();
     // Number ops in program order; an op with regions spans its body.
@@ -60,7 +81,9 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
         Operation *user = alloc->getBlock()->findAncestorOpInBlock(*op);
         auto [begin, end] = span[user];
         auto [it, isNew] =
-            lifetimes.try_emplace(alloc, Lifetime{alloc, begin, end, alloc.getType().bytes(), 0});
+            lifetimes.try_emplace(alloc, Lifetime{alloc, begin, end, alloc.getType().bytes(), 0, alignmentOf(alloc)});
+        if (isAlwaysBusy(alloc))
+          std::tie(begin, end) = std::pair(int64_t(0), counter);
         it->second.begin = std::min(it->second.begin, begin);
         it->second.end = std::max(it->second.end, end);
       });
@@ -87,7 +110,7 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
       for (Lifetime *other : busy) {
         if (at + life->bytes <= other->offset)
           break;
-        at = std::max(at, int64_t(llvm::alignTo(other->offset + other->bytes, alignment)));
+        at = std::max(at, int64_t(llvm::alignTo(uint64_t(other->offset + other->bytes), uint64_t(life->align))));
       }
       life->offset = at;
       life->alloc.setOffset(at);
@@ -99,10 +122,81 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
         alloc.setOffset(0);
     });
     total = placeArrivals(func, int64_t(llvm::alignTo(total, alignment)));
+    if (int64_t pipes = placePipes(func, total)) {
+      // Slots first: all of them start at multiples of 1024.
+      for (Lifetime *life : order)
+        life->alloc.setOffset(life->offset + pipes);
+      total += pipes;
+      func.walk([&](tgpu::PipeCreateOp op) {
+        op.setBarriers(total);
+        total += op.getPipe().getType().barrierBytes();
+      });
+    }
     auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
     int64_t warps = launch ? launch.getWarps() : 1, cluster = launch ? launch.getCluster() : 1;
     func->setAttr(tgpu::launchAttr,
-                  tgpu::LaunchAttr::get(&getContext(), warps, int64_t(llvm::alignTo(total, alignment)), cluster));
+                  tgpu::LaunchAttr::get(&getContext(), warps, int64_t(llvm::alignTo(total, alignment)), cluster,
+                                        launch ? launch.getProducers() : 0));
+  }
+
+  /// Numbers of slots and their places, beside `others` bytes of other buffers. Returns their bytes.
+  int64_t placePipes(func::FuncOp func, int64_t others) {
+    struct Pipe {
+      tgpu::PipeCreateOp op;
+      int depth = 0; ///< loops around its loads
+      int64_t stages = 1;
+      int64_t bytes() { return stages * (op.getPipe().getType().slotBytes() + 16); }
+    };
+    SmallVector<Pipe> pipes;
+    int deepest = 0;
+    func.walk([&](tgpu::PipeCreateOp op) {
+      Pipe p{op};
+      for (Operation *user : op->getUsers())
+        if (isa<tgpu::PipeAcquireOp>(user)) {
+          for (Operation *parent = user->getParentOp(); parent; parent = parent->getParentOp())
+            p.depth += isa<scf::ForOp, scf::WhileOp>(parent);
+          deepest = std::max(deepest, p.depth);
+        }
+      pipes.push_back(p);
+    });
+    if (pipes.empty())
+      return 0;
+    auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
+    const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
+    const int64_t room = (target ? target->sharedBytesPerBlock : 0) - others;
+    auto all = [&] {
+      int64_t sum = 0;
+      for (Pipe &p : pipes)
+        sum += p.bytes();
+      return sum;
+    };
+    for (Pipe &p : pipes)
+      if (p.depth == deepest)
+        p.stages = stages > 0 ? int64_t(stages) : leastStages;
+    // Where the schedule names no number: one slot more for each, as long as all fit.
+    for (int64_t wanted = leastStages + 1; stages <= 0 && wanted <= mostStages; ++wanted) {
+      for (Pipe &p : pipes)
+        if (p.depth == deepest)
+          p.stages = wanted;
+      if (all() <= room)
+        continue;
+      for (Pipe &p : pipes)
+        if (p.depth == deepest)
+          p.stages = wanted - 1;
+      break;
+    }
+    // Then a second slot for what comes once per program, so that the next program's is under way.
+    for (Pipe &p : pipes)
+      if (p.depth < deepest && p.depth > 0 && all() + p.bytes() <= room)
+        p.stages = 2;
+    int64_t at = 0;
+    for (Pipe &p : pipes) {
+      auto type = p.op.getPipe().getType();
+      p.op.getPipe().setType(tgpu::PipeType::get(&getContext(), p.stages, type.getBuffers()));
+      p.op.setOffset(at);
+      at += p.stages * type.slotBytes();
+    }
+    return at;
   }
 
   /// Behind the buffers: for each that other blocks write, the count of what has arrived. Returns the new end.

@@ -40,7 +40,7 @@ struct PlanRegisters : sectile::passes::impl::PlanRegistersPassBase<PlanRegister
     }
     // Products want all the registers that they can get.
     bool hasProduct = func.walk([](Operation *op) {
-                            return isa<tgpu::MmaSyncOp, tgpu::MmaFmaOp>(op) ? WalkResult::interrupt()
+                            return isa<tgpu::MmaSyncOp, tgpu::MmaFmaOp, tgpu::WgmmaOp>(op) ? WalkResult::interrupt()
                                                                            : WalkResult::advance();
                           })
                           .wasInterrupted();

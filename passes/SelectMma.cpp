@@ -21,11 +21,19 @@ using namespace sectile::passes;
 
 namespace {
 
-/// A product and the row it could use; the row is null if none fits.
+constexpr int warpgroup = 4; ///< warps
+
+/// Registers of a thread for the sums of one product: 240 are there, some are needed for addresses and epilogues.
+constexpr int mostAccumulators = 200;
+
+/// A product and the rows it could use, null if none fits: one of warps and one of warpgroups, with the most groups
+/// that share it.
 struct Product {
   MmaOp op;
-  const MmaRow *row;
+  const MmaRow *row = nullptr;
   int m, n, k;
+  const MmaRow *groupRow = nullptr;
+  int groups = 0;
 };
 
 /// f16 sums are kept in f32 and rounded once at the end of the product.
@@ -45,10 +53,21 @@ void widenF16(MmaOp op) {
 
 Product findRow(MmaOp op, const Target &target) {
   ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
-  Product p{op, nullptr, int(a[0]), int(b[1]), int(a[1])};
+  Product p{op, nullptr, int(a[0]), int(b[1]), int(a[1]), nullptr, 0};
   auto dtype = [](Value v) { return *dtypeOfType(elementOf(v.getType())); };
-  p.row = selectMma(target, {dtype(op.getA()), dtype(op.getB()), dtype(op.getAcc()), p.m, p.n, p.k,
-                             op.getPolicy() == MmaPolicy::k_tf32});
+  const MmaQuery query{dtype(op.getA()), dtype(op.getB()), dtype(op.getAcc()), p.m, p.n, p.k,
+                       op.getPolicy() == MmaPolicy::k_tf32};
+  p.row = selectMma(target, query);
+  // On warpgroups: with TMA for the operands, and as many accumulators as a thread can have beside the rest.
+  if (target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
+    if (const MmaRow *row = selectWgmma(target, query))
+      for (int groups : {2, 1}) {
+        auto grid = warpGrid(*row, p.m, p.n, p.k, groups * warpgroup);
+        if (!grid || int64_t(p.m) * p.n / (groups * warpgroup * target.warpSize) > mostAccumulators)
+          continue;
+        p.groupRow = row;
+        p.groups = std::max(p.groups, groups);
+      }
   return p;
 }
 
@@ -58,8 +77,16 @@ int warpsByRule(func::FuncOp func, ArrayRef<Product> products, const Target &tar
   int most = target.threadsPerBlock / target.warpSize;
   if (!products.empty()) {
     int64_t largest = 0;
-    for (const Product &p : products)
+    int groups = 0;
+    for (const Product &p : products) {
       largest = std::max(largest, int64_t(p.m) * p.n);
+      groups = std::max(groups, p.groups);
+    }
+    // Two warpgroups hide each other's waits; a product that only one can take leaves the other without work.
+    if (groups && llvm::all_of(products, [](const Product &p) { return p.groups > 0; }))
+      return warpgroup * llvm::min_element(products, [](const Product &x, const Product &y) {
+               return x.groups < y.groups;
+             })->groups;
     int warps = largest >= 128 * 128 ? 8 : 4;
     // Atoms bound how far a product can be split.
     auto splits = [&](const Product &p) { return !p.row || warpGrid(*p.row, p.m, p.n, p.k, warps); };
@@ -104,9 +131,12 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
                        << most << " [select_mma_c2]; choose one of them, or 0 for the default";
       return signalPassFailure();
     }
-    for (Product &p : products)
+    for (Product &p : products) {
+      if (p.groupRow && count % warpgroup == 0 && warpGrid(*p.groupRow, p.m, p.n, p.k, int(count)))
+        p.row = p.groupRow;
       if (p.row && warpGrid(*p.row, p.m, p.n, p.k, int(count)))
         p.op->setAttr(atomAttr, tgpu::AtomAttr::get(&getContext(), p.row->name));
+    }
     func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(&getContext(), count, 0));
     func->setAttr(tgpu::targetAttr, StringAttr::get(&getContext(), target->arch));
   }

@@ -13,12 +13,13 @@ inline tgpu::BufferAllocOp allocOf(mlir::Value buffer) {
   return buffer.getDefiningOp<tgpu::BufferAllocOp>();
 }
 
-/// Calls `f(buffer, writes)` for each buffer that `op` reads or writes.
+/// Calls `f(buffer, writes)` for each allocated buffer that `op` reads or writes. Slots of pipes have barriers of their
+/// own.
 template <class F> void forEachBuffer(mlir::Operation *op, F &&f) {
   if (auto copy = llvm::dyn_cast<tgpu::CopyOp>(op))
     f(copy.getBuffer(), true);
   else if (auto copyOut = llvm::dyn_cast<tgpu::CopyOutOp>(op))
-    f(copyOut.getBuffer(), false);
+    allocOf(copyOut.getBuffer()) ? f(copyOut.getBuffer(), false) : void();
   else if (auto copy = llvm::dyn_cast<tgpu::PeerCopyOp>(op))
     f(copy.getBuffer(), true);
   else if (auto wait = llvm::dyn_cast<tgpu::PeerWaitOp>(op))
@@ -26,6 +27,12 @@ template <class F> void forEachBuffer(mlir::Operation *op, F &&f) {
   else if (auto mma = llvm::dyn_cast<tgpu::MmaFmaOp>(op)) {
     f(mma.getA(), false);
     f(mma.getB(), false);
+  } else if (auto mma = llvm::dyn_cast<tgpu::WgmmaOp>(op)) {
+    for (mlir::Value v : {mma.getA(), mlir::Value(mma.getB())})
+      if (llvm::isa<tgpu::BufferType>(v.getType()) && allocOf(v))
+        f(v, false);
+  } else if (auto store = llvm::dyn_cast<tgpu::BulkStoreOp>(op)) {
+    f(store.getStaging(), true);
   }
 }
 

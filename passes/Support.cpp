@@ -272,6 +272,8 @@ void forPassedOn(Operation *op, llvm::function_ref<void(Value, Value)> same) {
 // ---------------------------------------------------------------------------------------------------
 
 std::optional<std::pair<int, int>> warpGrid(const MmaRow &row, int m, int n, int k, int warps) {
+  if (row.kind == MmaKind::Wgmma)
+    warps /= 4; // of warpgroups
   std::optional<std::pair<int, int>> best;
   int64_t bestTraffic = 0;
   for (int warpsM = 1; warpsM <= warps; warpsM *= 2) {

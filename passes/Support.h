@@ -94,7 +94,7 @@ AccessFact accessFact(IndexFacts &facts, const tgpu::GlobalAccess &access);
 /// On a tile.mma: the row that SelectMma chose, a #tgpu.atom.
 inline constexpr llvm::StringLiteral atomAttr = "tgpu.atom";
 
-/// Warps along M and N of one product with atoms of `row`, of least operand traffic. None if the warps cannot
+/// Warps (of a wgmma row: warpgroups) along M and N of one product with atoms of `row`, of least operand traffic. None if the warps cannot
 /// all have whole atoms.
 std::optional<std::pair<int, int>> warpGrid(const MmaRow &row, int m, int n, int k, int warps);
 

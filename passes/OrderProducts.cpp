@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file OrderProducts: waits for asynchronous products.
+///
+/// Before: tgpu.wgmma whose results anyone may use. After: every other op that uses a result uses that of a
+/// tgpu.wgmma_wait, and no result leaves a region but through one, except in loops that only accumulate: there the
+/// products of one iteration stay under way while the next is issued. Such a loop waits at its end for the products of
+/// earlier iterations, and for all behind it.
+
+#include "passes/Passes.h"
+#include "passes/Support.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace sectile::passes {
+#define GEN_PASS_DEF_ORDERPRODUCTSPASS
+#include "passes/Passes.h.inc"
+} // namespace sectile::passes
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::passes;
+
+namespace {
+
+/// Groups that the hardware counts (PTX ISA, wgmma.wait_group).
+constexpr size_t mostPending = 7;
+
+bool hasProducts(Operation *op) {
+  return op->walk([](tgpu::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+/// The products of a loop, if each only adds to a carried value: acc comes from an argument of the loop, or from
+/// another product of it, and goes back to the same argument, and nothing else sees it.
+SmallVector<tgpu::WgmmaOp> accumulating(scf::ForOp loop) {
+  SmallVector<tgpu::WgmmaOp> products;
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    if (op.getNumRegions() && hasProducts(&op))
+      return {};
+    if (auto product = dyn_cast<tgpu::WgmmaOp>(op))
+      products.push_back(product);
+  }
+  if (products.size() > mostPending)
+    return {};
+  for (tgpu::WgmmaOp product : products) {
+    // Registers of a, and buffers that threads fill, change in the next iteration.
+    if (isTile(product.getA()) || !product.getResult().hasOneUse() || !product.getAcc().hasOneUse())
+      return {};
+    for (Value buffer : {product.getA(), Value(product.getB())})
+      if (buffer.getDefiningOp<tgpu::BufferAllocOp>())
+        return {};
+    Value start = product.getAcc();
+    while (auto before = start.getDefiningOp<tgpu::WgmmaOp>()) {
+      if (before->getBlock() != loop.getBody())
+        return {};
+      start = before.getAcc();
+    }
+    OpOperand *use = &*product.getResult().use_begin();
+    while (auto next = dyn_cast<tgpu::WgmmaOp>(use->getOwner())) {
+      if (next->getBlock() != loop.getBody() || next.getAcc() != use->get())
+        return {};
+      use = &*next.getResult().use_begin();
+    }
+    auto arg = dyn_cast<BlockArgument>(start);
+    if (!arg || arg.getOwner() != loop.getBody() || arg.getArgNumber() == 0 ||
+        use->getOwner() != loop.getBody()->getTerminator() || use->getOperandNumber() != arg.getArgNumber() - 1)
+      return {};
+  }
+  return products;
+}
+
+class Orderer {
+public:
+  void visit(Block &block) {
+    SmallVector<tgpu::WgmmaOp> underWay;
+    auto waitFor = [&](Operation *user, size_t pending) {
+      // All but the newest `pending`.
+      const size_t done = underWay.size() - pending;
+      SmallVector<Value> values;
+      for (tgpu::WgmmaOp product : ArrayRef(underWay).take_front(done)) {
+        // The accumulators of a chain are one set of registers: its last product names them.
+        bool chained = llvm::any_of(product.getResult().getUsers(), [&](Operation *u) {
+          return llvm::is_contained(underWay, dyn_cast<tgpu::WgmmaOp>(u));
+        });
+        if (!chained)
+          values.push_back(product.getResult());
+      }
+      OpBuilder b(user);
+      auto wait = tgpu::WgmmaWaitOp::create(b, user->getLoc(), ValueRange(values).getTypes(), pending, values);
+      for (auto [value, ready] : llvm::zip_equal(values, wait.getResults()))
+        value.replaceUsesWithIf(ready, [&](OpOperand &use) { return use.getOwner() != wait; });
+      underWay.erase(underWay.begin(), underWay.begin() + ptrdiff_t(done));
+    };
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (op.hasTrait<OpTrait::IsTerminator>()) {
+        if (!underWay.empty())
+          waitFor(&op, 0);
+        break;
+      }
+      if (op.getNumRegions() && hasProducts(&op)) {
+        if (!underWay.empty())
+          waitFor(&op, 0);
+        visitRegions(&op);
+        continue;
+      }
+      // The newest product whose result this op needs.
+      auto product = dyn_cast<tgpu::WgmmaOp>(op);
+      size_t pending = underWay.size();
+      for (auto [i, before] : llvm::enumerate(underWay)) {
+        const bool needs = op.walk([&](Operation *inner) {
+                               for (OpOperand &use : inner->getOpOperands())
+                                 if (use.get() == before.getResult() &&
+                                     !(product && &use == &product.getAccMutable()))
+                                   return WalkResult::interrupt();
+                               return WalkResult::advance();
+                             }).wasInterrupted();
+        // What threads write next is not read by a product any more.
+        bool overwrites = false;
+        if (auto copy = dyn_cast<tgpu::CopyOp>(op))
+          overwrites = copy.getBuffer() == before.getA() || copy.getBuffer() == before.getB();
+        if (needs || overwrites)
+          pending = underWay.size() - 1 - i;
+      }
+      if (pending < underWay.size())
+        waitFor(&op, pending);
+      if (product) {
+        if (underWay.size() == mostPending)
+          waitFor(&op, mostPending - 1);
+        underWay.push_back(product);
+      }
+    }
+  }
+
+private:
+  void visitRegions(Operation *op) {
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      SmallVector<tgpu::WgmmaOp> products = accumulating(loop);
+      if (!products.empty()) {
+        Operation *end = loop.getBody()->getTerminator();
+        OpBuilder b(end);
+        tgpu::WgmmaWaitOp::create(b, products.back()->getLoc(), TypeRange(), products.size(), ValueRange());
+        SmallVector<Value> values;
+        for (OpOperand &yielded : end->getOpOperands())
+          if (llvm::is_contained(products, yielded.get().getDefiningOp<tgpu::WgmmaOp>()))
+            values.push_back(loop.getResult(yielded.getOperandNumber()));
+        b.setInsertionPointAfter(loop);
+        auto wait = tgpu::WgmmaWaitOp::create(b, loop.getLoc(), ValueRange(values).getTypes(), 0, values);
+        for (auto [value, ready] : llvm::zip_equal(values, wait.getResults()))
+          value.replaceUsesWithIf(ready, [&](OpOperand &use) { return use.getOwner() != wait; });
+        return;
+      }
+    }
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        visit(block);
+  }
+};
+
+struct OrderProducts : sectile::passes::impl::OrderProductsPassBase<OrderProducts> {
+  void runOnOperation() override {
+    if (hasProducts(getOperation()))
+      Orderer().visit(getOperation().getBody().front());
+  }
+};
+
+} // namespace

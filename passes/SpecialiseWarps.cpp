@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file SpecialiseWarps: one thread loads ahead, the others compute.
+///
+/// Before: tgpu.stage_load with sequential meaning, ordered products. After: no stage_load remains; the kernel is a
+/// tgpu.roles. The producer is the slice of the program that the loads' addresses need, each load a tgpu.tma_load into
+/// the next slot of a tgpu.pipe; the consumers are the program itself, which waits for a slot before its first use and
+/// releases it when the last product that reads it has ended. Loads of one block that are used first and last at the
+/// same places share a pipe. Kernels without staged loads are unchanged.
+///
+/// Both roles go through the same loops and branches, so that they take a pipe's slots in the same order and number.
+
+#include "passes/Passes.h"
+#include "passes/RoleSlice.h"
+#include "passes/Support.h"
+
+namespace sectile::passes {
+#define GEN_PASS_DEF_SPECIALISEWARPSPASS
+#include "passes/Passes.h.inc"
+} // namespace sectile::passes
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::passes;
+
+namespace {
+
+constexpr int64_t producerWarps = 4; ///< a warpgroup: setmaxnreg works on whole ones
+
+/// Registers per thread of the roles, by the consumers' warpgroups (hardware.md of the instruction's users: CUTLASS and
+/// others take the same). None with one: a block of 256 threads has 255 each anyway.
+struct RoleRegisters {
+  int64_t producer = 0, consumer = 0;
+};
+RoleRegisters registersFor(int64_t consumerWarps) {
+  if (consumerWarps == 8)
+    return {24, 240};
+  return {};
+}
+
+/// Loads that come through one pipe.
+struct Group {
+  SmallVector<tgpu::StageLoadOp> loads;
+  Operation *firstUse = nullptr; ///< in the loads' block
+  Operation *lastUse = nullptr;  ///< there, or, where products of the last iteration are under way, in the loop's block
+  tgpu::WgmmaWaitOp within;      ///< then: the wait in the loop for products of earlier iterations
+  Value pipe;
+};
+
+class Specialiser {
+public:
+  explicit Specialiser(func::FuncOp func) : func(func) {}
+
+  LogicalResult run() {
+    auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
+    SmallVector<tgpu::StageLoadOp> loads;
+    func.walk([&](tgpu::StageLoadOp op) { loads.push_back(op); });
+    for (tgpu::StageLoadOp op : loads)
+      if (op->use_empty())
+        op.erase();
+      else
+        collect(op);
+    if (groups.empty())
+      return success();
+    for (Group &g : groups)
+      for (tgpu::StageLoadOp op : g.loads)
+        if (!slice.add(op))
+          return op.emitOpError() << "depends on what only all threads know (a fault of the compiler, not of the kernel)";
+
+    Block &body = func.getBody().front();
+    OpBuilder b(&body, body.begin());
+    Location loc = func.getLoc();
+    const int64_t warps = launch.getWarps();
+    func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(func.getContext(), warps, launch.getSharedBytes(),
+                                                          launch.getCluster(), producerWarps));
+    for (Group &g : groups) {
+      SmallVector<tgpu::BufferType> buffers;
+      for (tgpu::StageLoadOp op : g.loads)
+        buffers.push_back(op.getBuffer().getType());
+      auto type = tgpu::PipeType::get(func.getContext(), 1, buffers);
+      g.pipe = tgpu::PipeCreateOp::create(b, g.loads.front().getLoc(), type, /*full=*/1, /*empty=*/warps, /*free=*/1,
+                                          IntegerAttr(), IntegerAttr());
+    }
+    const RoleRegisters registers = registersFor(warps);
+    auto roles = tgpu::RolesOp::create(b, loc, registers.producer, registers.consumer);
+    Block &producer = roles.getProducer().emplaceBlock(), &consumer = roles.getConsumer().emplaceBlock();
+
+    IRMapping map;
+    OpBuilder inProducer(&producer, producer.end());
+    // The program is still where it was, behind the roles.
+    slice.copy(body, inProducer, map, [&](Operation *op, OpBuilder &at, IRMapping &map) { return load(op, at, map); });
+    for (Operation &op : llvm::make_early_inc_range(llvm::make_range(std::next(roles->getIterator()), body.end())))
+      if (!op.hasTrait<OpTrait::IsTerminator>())
+        op.moveBefore(&consumer, consumer.end());
+    for (Group &g : groups)
+      consume(g);
+    return success();
+  }
+
+private:
+  // --- who uses a load, and until when
+
+  /// The op of `block` that is or contains `op`; null if there is none.
+  static Operation *within(Block *block, Operation *op) { return block->findAncestorOpInBlock(*op); }
+
+  /// Behind which op a use of a buffer is over.
+  static Operation *endOf(Operation *use) {
+    auto product = dyn_cast<tgpu::WgmmaOp>(use);
+    if (!product)
+      return use;
+    uint64_t behind = 0;
+    Operation *at = product->getNextNode();
+    while (true) {
+      for (; at && !at->hasTrait<OpTrait::IsTerminator>(); at = at->getNextNode()) {
+        if (isa<tgpu::WgmmaOp>(at))
+          ++behind;
+        else if (auto wait = dyn_cast<tgpu::WgmmaWaitOp>(at); wait && wait.getPending() <= behind)
+          return wait;
+      }
+      // Under way at the end of an iteration: the wait stands behind the loop.
+      at = use->getParentOp()->getNextNode();
+      use = use->getParentOp();
+      behind = 0;
+    }
+  }
+
+  void collect(tgpu::StageLoadOp op) {
+    Group g;
+    g.loads.push_back(op);
+    Block *block = op->getBlock();
+    bool leaves = false;
+    for (Operation *user : op->getUsers()) {
+      Operation *first = within(block, user), *end = endOf(user), *last = within(block, end);
+      if (!g.firstUse || first->isBeforeInBlock(g.firstUse))
+        g.firstUse = first;
+      if (!last) {
+        leaves = true;
+        g.lastUse = end;
+        for (Operation *at = user; at; at = at->getNextNode())
+          if (auto wait = dyn_cast<tgpu::WgmmaWaitOp>(at))
+            g.within = wait;
+      } else if (!leaves && (!g.lastUse || g.lastUse->isBeforeInBlock(last))) {
+        g.lastUse = last;
+      }
+    }
+    for (Group &other : groups)
+      if (other.loads.front()->getBlock() == block && other.firstUse == g.firstUse && other.lastUse == g.lastUse &&
+          other.within == g.within) {
+        other.loads.push_back(op);
+        return;
+      }
+    groups.push_back(std::move(g));
+  }
+
+  // --- the roles
+
+  bool load(Operation *op, OpBuilder &b, IRMapping &map) {
+    auto staged = dyn_cast<tgpu::StageLoadOp>(op);
+    if (!staged)
+      return isa<tgpu::PipeCreateOp, tgpu::RolesOp>(op);
+    for (Group &g : groups) {
+      if (!llvm::is_contained(g.loads, staged))
+        continue;
+      if (g.loads.back() != staged)
+        return true;
+      auto type = cast<tgpu::PipeType>(g.pipe.getType());
+      int64_t bytes = 0;
+      for (tgpu::BufferType buffer : type.getBuffers())
+        bytes += buffer.bytes();
+      tgpu::PipeAcquireOp::create(b, g.loads.front().getLoc(), g.pipe, bytes);
+      for (auto [i, member] : llvm::enumerate(g.loads)) {
+        SmallVector<Value> offsets;
+        for (Value v : member.getOffsets())
+          offsets.push_back(map.lookupOrDefault(v));
+        tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
+      }
+      tgpu::PipeCommitOp::create(b, staged.getLoc(), g.pipe);
+      return true;
+    }
+    return true;
+  }
+
+  void consume(Group &g) {
+    auto type = cast<tgpu::PipeType>(g.pipe.getType());
+    OpBuilder b(g.firstUse);
+    Location loc = g.loads.front().getLoc();
+    SmallVector<Type> results(type.getBuffers());
+    auto wait = tgpu::PipeWaitOp::create(b, loc, results, g.pipe);
+    if (g.within) { // the slot of the newest products stays
+      b.setInsertionPointAfter(g.within);
+      tgpu::PipeReleaseOp::create(b, loc, g.pipe, 1);
+    }
+    b.setInsertionPointAfter(g.lastUse);
+    tgpu::PipeReleaseOp::create(b, loc, g.pipe, 0);
+    for (auto [op, buffer] : llvm::zip_equal(g.loads, wait.getBuffers())) {
+      op.getBuffer().replaceAllUsesWith(buffer);
+      op.erase();
+    }
+  }
+
+  func::FuncOp func;
+  RoleSlice slice;
+  SmallVector<Group> groups;
+};
+
+struct SpecialiseWarps : sectile::passes::impl::SpecialiseWarpsPassBase<SpecialiseWarps> {
+  void runOnOperation() override {
+    if (failed(Specialiser(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

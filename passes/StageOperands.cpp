@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file StageOperands: products on warpgroups, with operands in shared memory.
+///
+/// Before: tile.mma with the atom that SelectMma chose. After: those with a wgmma atom are tgpu.wgmma. An operand that is
+/// a bounded load, possibly reshaped and permuted, comes by tgpu.stage_load where the TMA unit can read it and the
+/// addresses need no tiles. A computed a stays in registers, a computed b goes through a buffer of its own.
+///
+/// A load and its shape ops are followed axis by axis: each axis of the operand is a run of axes of the tensor. The axis of
+/// stride 1 must be one axis of the operand alone, the others in their own order the other one: then the boxes of the load
+/// lie in shared memory as wgmma reads them.
+
+#include "passes/Passes.h"
+#include "passes/RoleSlice.h"
+#include "passes/Support.h"
+#include "passes/TensorMaps.h"
+
+namespace sectile::passes {
+#define GEN_PASS_DEF_STAGEOPERANDSPASS
+#include "passes/Passes.h.inc"
+} // namespace sectile::passes
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+using namespace sectile::passes;
+
+namespace {
+
+/// A load seen through permutations and reshapes: per axis of the tile the axes of the load that make it up, those of
+/// length 1 left out.
+struct SeenLoad {
+  tgpu::GlobalLoadOp load;
+  SmallVector<SmallVector<int64_t>> axes;
+};
+
+std::optional<SeenLoad> see(Value v) {
+  if (auto load = v.getDefiningOp<tgpu::GlobalLoadOp>()) {
+    SeenLoad seen{load, {}};
+    for (auto [d, length] : llvm::enumerate(shapeOf(v.getType())))
+      seen.axes.push_back(length == 1 ? SmallVector<int64_t>() : SmallVector<int64_t>{int64_t(d)});
+    return seen;
+  }
+  if (auto op = v.getDefiningOp<PermuteOp>()) {
+    auto seen = see(op.getX());
+    if (!seen)
+      return std::nullopt;
+    SmallVector<SmallVector<int64_t>> axes;
+    for (int64_t d : op.getPerm())
+      axes.push_back(seen->axes[size_t(d)]);
+    seen->axes = std::move(axes);
+    return seen;
+  }
+  if (auto op = v.getDefiningOp<ReshapeOp>(); op && isTile(op.getX()) && isTile(v)) {
+    auto seen = see(op.getX());
+    if (!seen)
+      return std::nullopt;
+    ArrayRef<int64_t> lengths = shapeOf(seen->load.getType());
+    SmallVector<int64_t> run;
+    for (auto &group : seen->axes)
+      run.append(group);
+    seen->axes.clear();
+    size_t next = 0;
+    for (int64_t length : shapeOf(v.getType())) {
+      SmallVector<int64_t> group;
+      int64_t have = 1;
+      while (have < length && next < run.size()) {
+        have *= lengths[size_t(run[next])];
+        group.push_back(run[next++]);
+      }
+      if (have != length)
+        return std::nullopt; // an axis of the load is split
+      seen->axes.push_back(std::move(group));
+    }
+    return seen;
+  }
+  return std::nullopt;
+}
+
+/// An operand in shared memory; `mn`: M or N runs along its columns.
+struct Operand {
+  Value buffer;
+  bool mn = false;
+};
+
+/// The widest span of a swizzle for rows of `length` elements of which `atom` belong together.
+int64_t spanFor(int64_t length, int64_t atom, int64_t bytes) {
+  for (int64_t span : {128, 64, 32})
+    if (length * bytes % span == 0 && atom * bytes % span == 0)
+      return span;
+  return 0;
+}
+
+class Stager {
+public:
+  explicit Stager(func::FuncOp func) : func(func), b(func.getContext()) {}
+
+  void run() {
+    SmallVector<MmaOp> products;
+    func.walk([&](MmaOp op) { products.push_back(op); });
+    for (MmaOp op : products)
+      if (auto atom = op->getAttrOfType<tgpu::AtomAttr>(atomAttr)) {
+        const MmaRow *row = findMma(std::string_view(atom.getName()));
+        if (row && row->kind == MmaKind::Wgmma)
+          lower(op, atom, *row);
+      }
+  }
+
+private:
+  void lower(MmaOp op, tgpu::AtomAttr atom, const MmaRow &row) {
+    Location loc = op.getLoc();
+    Value a = op.getA(), bTile = op.getB();
+    auto stagedA = stage(a, true, row), stagedB = stage(bTile, false, row);
+    b.setInsertionPoint(op);
+    if (!stagedB)
+      stagedB = copied(loc, bTile, row);
+    auto product = tgpu::WgmmaOp::create(b, loc, op.getType(), atom, stagedA ? stagedA->buffer : a, stagedA && stagedA->mn,
+                                         stagedB->buffer, stagedB->mn, op.getAcc());
+    op.getResult().replaceAllUsesWith(product.getResult());
+    op.erase();
+    for (Value v : {a, bTile})
+      eraseDead(v.getDefiningOp());
+  }
+
+  static void eraseDead(Operation *op) {
+    if (!op || !op->use_empty() || !isa<tgpu::GlobalLoadOp, PermuteOp, ReshapeOp>(op))
+      return;
+    Operation *source = op->getOperand(0).getDefiningOp();
+    op->erase();
+    eraseDead(source);
+  }
+
+  std::optional<Operand> stage(Value v, bool isA, const MmaRow &row) {
+    auto seen = see(v);
+    if (!seen)
+      return std::nullopt;
+    tgpu::GlobalLoadOp load = seen->load;
+    auto unit = tmaAxis(load.getX());
+    if (!unit || !isZero(load.getPad()))
+      return std::nullopt;
+    ArrayRef<int64_t> shape = shapeOf(load.getType());
+    const size_t kAxis = isA ? 1 : 0;
+    auto isUnit = [&](ArrayRef<int64_t> axes) { return axes.size() == 1 && axes[0] == *unit; };
+    const bool mn = !isUnit(seen->axes[kAxis]);
+    if (mn && (!row.mnMajor || !isUnit(seen->axes[1 - kAxis])))
+      return std::nullopt;
+    ArrayRef<int64_t> others = seen->axes[mn ? kAxis : 1 - kAxis];
+    if (!llvm::is_sorted(others))
+      return std::nullopt;
+    const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
+    const int64_t length = shape[size_t(*unit)], rows = shapeOf(v.getType())[mn ? kAxis : 1 - kAxis];
+    // What one instruction takes along M or N is whole panels; along K it steps inside a panel.
+    const int64_t usedSpan = spanFor(length, mn ? (isA ? row.m : row.n) : length, bytes);
+    bool fits = usedSpan && rows % 8 == 0;
+    for (auto [d, l] : llvm::enumerate(shape))
+      fits &= int64_t(d) == *unit || l <= 256;
+    if (!fits)
+      return std::nullopt;
+    auto limits = accessLimits(load.getOffsets(), shape, load.getAxes(), load.getLo(), load.getHi());
+    if (!limits || !comesFirst(load) || !RoleSlice().add(load))
+      return std::nullopt;
+
+    SmallVector<int64_t> order{*unit}, box{usedSpan / bytes};
+    for (int64_t d = int64_t(shape.size()); d-- > 0;)
+      if (d != *unit) {
+        order.push_back(d);
+        box.push_back(shape[size_t(d)]);
+      }
+    SmallVector<Attribute> texts;
+    for (const std::string &limit : *limits)
+      texts.push_back(b.getStringAttr(limit));
+    auto map = tgpu::MapAttr::get(func.getContext(), order, box, usedSpan, b.getArrayAttr(texts));
+    auto type = tgpu::BufferType::get(func.getContext(), {length * bytes / usedSpan, rows, usedSpan / bytes},
+                                      elementOf(load.getType()), tgpu::tmaSwizzleOf(usedSpan, bytes));
+    Value &buffer = made[{load, type}];
+    if (!buffer) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointAfter(load);
+      buffer = tgpu::StageLoadOp::create(b, load.getLoc(), type, load.getX(), load.getOffsets(), map);
+    }
+    return Operand{buffer, mn};
+  }
+
+  /// No store of this kernel can come before the load: the copy may run as early as it likes.
+  bool comesFirst(Operation *load) {
+    bool first = true;
+    auto topOf = [&](Operation *op) {
+      while (op->getParentOp() != func.getOperation())
+        op = op->getParentOp();
+      return op;
+    };
+    Operation *top = topOf(load);
+    func.walk([&](tgpu::GlobalStoreOp store) {
+      Operation *other = topOf(store);
+      first &= other != top && top->isBeforeInBlock(other);
+    });
+    return first;
+  }
+
+  /// A computed [K, N] in a buffer, with N along the columns where the instruction takes that.
+  Operand copied(Location loc, Value v, const MmaRow &row) {
+    ArrayRef<int64_t> shape = shapeOf(v.getType());
+    const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(v.getType()))));
+    bool mn = row.mnMajor && spanFor(shape[1], row.n, bytes);
+    if (auto seen = see(v)) // keep what is contiguous in memory
+      if (auto unit = tmaAxisOf(seen->load.getX()); unit && seen->axes[0].size() == 1 && seen->axes[0][0] == *unit)
+        mn = false;
+    if (!mn) {
+      v = PermuteOp::create(b, loc, RankedTensorType::get({shape[1], shape[0]}, elementOf(v.getType())), v,
+                            b.getDenseI64ArrayAttr({1, 0}));
+      shape = shapeOf(v.getType());
+    }
+    const int64_t span = mn ? spanFor(shape[1], row.n, bytes) : spanFor(shape[1], shape[1], bytes);
+    const int64_t columns = span / bytes, panels = shape[1] / columns, rows = shape[0];
+    Type element = elementOf(v.getType());
+    if (panels > 1) {
+      v = ReshapeOp::create(b, loc, RankedTensorType::get({rows, panels, columns}, element), v);
+      v = PermuteOp::create(b, loc, RankedTensorType::get({panels, rows, columns}, element), v,
+                            b.getDenseI64ArrayAttr({1, 0, 2}));
+    } else {
+      v = ReshapeOp::create(b, loc, RankedTensorType::get({1, rows, columns}, element), v);
+    }
+    auto type = tgpu::BufferType::get(b.getContext(), {panels, rows, columns}, element, tgpu::tmaSwizzleOf(span, bytes));
+    Value buffer = tgpu::BufferAllocOp::create(b, loc, type, IntegerAttr());
+    tgpu::CopyOp::create(b, loc, v, buffer);
+    return {buffer, mn};
+  }
+  std::optional<int64_t> tmaAxisOf(Value tensor) {
+    auto arg = dyn_cast<BlockArgument>(tensor);
+    if (!arg || arg.getOwner()->getParentOp() != func.getOperation())
+      return std::nullopt;
+    auto unit = func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), unitStrideAttr);
+    return unit ? std::optional(unit.getInt()) : std::nullopt;
+  }
+
+  func::FuncOp func;
+  OpBuilder b;
+  DenseMap<std::pair<Operation *, Type>, Value> made;
+};
+
+struct StageOperands : sectile::passes::impl::StageOperandsPassBase<StageOperands> {
+  void runOnOperation() override { Stager(getOperation()).run(); }
+};
+
+} // namespace
