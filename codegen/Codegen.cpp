@@ -48,7 +48,7 @@ mlir::LogicalResult emit(mlir::ModuleOp module, Artifact &out, const Dumps &dump
   out.arch = arch.getValue().str();
   out.launch = {};
   out.launch.symbol = symbolOf(func.getName());
-  out.launch.threads = int(launch.getWarps()) * warpSize;
+  out.launch.threads = int(launch.blockWarps()) * warpSize;
   out.launch.sharedBytes = launch.getSharedBytes();
   out.launch.cluster = int(launch.getCluster());
 

@@ -18,11 +18,13 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 namespace sectile {
@@ -30,6 +32,8 @@ class ShufflePlan;
 }
 
 namespace sectile::codegen {
+
+struct PipeState;
 
 using Regs = llvm::SmallVector<llvm::Value *, 8>;
 /// Folds constants only: folding by analysis would read phis that are not complete yet.
@@ -220,6 +224,38 @@ private:
   mlir::LogicalResult emitPeerWait(tgpu::PeerWaitOp op);
   void assembly(llvm::StringRef text, llvm::StringRef constraints, llvm::ArrayRef<llvm::Value *> operands);
 
+  // --- EmitPipe.cpp: roles, pipes, persistent blocks
+  // -------------------------------------------------------------------------------
+  llvm::SmallVector<std::pair<unsigned, tgpu::MapAttr>> collectMaps();
+  TensorMap launchMap(unsigned arg, tgpu::MapAttr map);
+  /// The kernel parameter that holds the map, as a pointer; null for a tensor that is no argument.
+  llvm::Value *mapPointer(mlir::Value x, tgpu::MapAttr map);
+  llvm::Value *sharedAddress(llvm::Value *pointer); ///< i32
+  /// The number of the warp in the block, the same register in all its lanes.
+  llvm::Value *uniformWarp();
+  /// Assembly that all threads of a warp run together.
+  llvm::CallInst *uniformAssembly(llvm::Type *result, llvm::StringRef text, llvm::StringRef constraints,
+                                  llvm::ArrayRef<llvm::Value *> operands);
+  void waitForParity(llvm::Value *barrier, llvm::Value *parity);
+  PipeState &pipe(mlir::Value v);
+  mlir::LogicalResult emitPipeCreate(tgpu::PipeCreateOp op);
+  mlir::LogicalResult emitRoles(tgpu::RolesOp op);
+  mlir::LogicalResult emitPipeAcquire(tgpu::PipeAcquireOp op);
+  mlir::LogicalResult emitPipeCommit(tgpu::PipeCommitOp op);
+  mlir::LogicalResult emitTmaLoad(tgpu::TmaLoadOp op);
+  mlir::LogicalResult emitPipeWait(tgpu::PipeWaitOp op);
+  mlir::LogicalResult emitPipeRelease(tgpu::PipeReleaseOp op);
+  llvm::Value *programsAlong(mlir::Value x, unsigned axis, std::int64_t size);
+  void emitPrograms(tgpu::ProgramsOp op);
+  void emitBlockNumber(tgpu::BlockNumberOp op);
+  void emitProgram(tgpu::ProgramOp op);
+
+  // --- EmitWgmma.cpp
+  // ---------------------------------------------------------------------------------------------------
+  mlir::LogicalResult emitWgmma(tgpu::WgmmaOp op);
+  mlir::LogicalResult emitWgmmaWait(tgpu::WgmmaWaitOp op);
+  mlir::LogicalResult emitBulkStore(tgpu::BulkStoreOp op);
+
   // --- EmitReduce.cpp, EmitMma.cpp
   // --------------------------------------------------------------------------------
   mlir::LogicalResult emitReduce(tgpu::ReduceOp op);
@@ -246,6 +282,11 @@ private:
   llvm::Value *lane = nullptr, *warp = nullptr; ///< i32; `warp` counts those of all blocks of the cluster
   std::map<std::int64_t, llvm::Value *> phases; ///< per count of arrivals: the address of its phase, 0 or 1
   llvm::GlobalVariable *shared = nullptr;
+  llvm::MapVector<mlir::Value, std::shared_ptr<PipeState>> pipes;
+  llvm::SmallVector<std::pair<unsigned, tgpu::MapAttr>> maps; ///< of arguments, as parameters from firstMap on
+  unsigned firstMap = 0;
+  llvm::Value *warpOfAll = nullptr; ///< see uniformWarp
+  int barrierThreads = 0;           ///< that a barrier of the running role is for; 0: all of the block
   llvm::Value *workspace = nullptr, *partTrips = nullptr; ///< of a split kernel: pointer, i64
   LaunchSplit split;                                      ///< what the launch must know of it
   llvm::DenseMap<mlir::Value, Regs> values;

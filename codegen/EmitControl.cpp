@@ -26,11 +26,24 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
   bool splits = !func.getOps<tgpu::SplitRangeOp>().empty();
   if (splits)
     types.append({pointer, b.getInt64Ty()});
+  maps = collectMaps();
+  firstMap = unsigned(types.size());
+  types.append(maps.size(), llvm::PointerType::get(ctx, 0));
   fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                               llvm::GlobalValue::ExternalLinkage, launch.symbol, mod);
   fn->setCallingConv(llvm::CallingConv::PTX_Kernel);
   fn->addFnAttr("nvvm.reqntid", std::to_string(launch.threads));
-  if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
+  for (auto [i, map] : llvm::enumerate(maps)) {
+    const unsigned n = firstMap + unsigned(i);
+    fn->addParamAttr(n, llvm::Attribute::getWithByValType(ctx, llvm::ArrayType::get(b.getInt8Ty(), 128)));
+    fn->addParamAttr(n, llvm::Attribute::getWithAlignment(ctx, llvm::Align(64)));
+    fn->addParamAttr(n, llvm::Attribute::get(ctx, "nvvm.grid_constant"));
+    launch.maps.push_back(launchMap(map.first, map.second));
+  }
+  launch.persistent = func->hasAttr(tgpu::persistentAttr);
+  if (!func.getOps<tgpu::RolesOp>().empty()) // a fixed number of registers is what setmaxnreg moves
+    fn->addFnAttr("nvvm.minctasm", "1");
+  else if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
     fn->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
   if (cluster > 1)
     fn->addFnAttr("nvvm.cluster_dim", std::to_string(cluster));
@@ -90,6 +103,11 @@ mlir::LogicalResult EmitContext::emitFunction(LaunchInfo &launch) {
     for (auto [axis, size] : llvm::enumerate(grid.getSizes()))
       launch.grid.push_back({int(arg.getArgNumber()), int(axis), size});
   }
+  func.walk([&](tgpu::ProgramsOp op) {
+    if (launch.grid.empty())
+      for (auto [axis, size] : llvm::enumerate(op.getSizes()))
+        launch.grid.push_back({int(llvm::cast<mlir::BlockArgument>(op.getX()).getArgNumber()), int(axis), size});
+  });
   if (mlir::failed(emitBlock(func.getBody().front())))
     return mlir::failure();
   launch.split = split;
@@ -181,6 +199,23 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](ReduceOp o) { return emitReduce(o); })
       .Case([&](MmaSyncOp o) { return emitMmaSync(o); })
       .Case([&](MmaFmaOp o) { return emitMmaFma(o); })
+      .Case([&](PipeCreateOp o) { return emitPipeCreate(o); })
+      .Case([&](RolesOp o) { return emitRoles(o); })
+      .Case([&](PipeAcquireOp o) { return emitPipeAcquire(o); })
+      .Case([&](PipeCommitOp o) { return emitPipeCommit(o); })
+      .Case([&](TmaLoadOp o) { return emitTmaLoad(o); })
+      .Case([&](PipeWaitOp o) { return emitPipeWait(o); })
+      .Case([&](PipeReleaseOp o) { return emitPipeRelease(o); })
+      .Case([&](WgmmaOp o) { return emitWgmma(o); })
+      .Case([&](WgmmaWaitOp o) { return emitWgmmaWait(o); })
+      .Case([&](BulkStoreOp o) { return emitBulkStore(o); })
+      .Case([&](FenceAsyncOp) {
+        assembly("fence.proxy.async.shared::cta;", "~{memory}", {});
+        return mlir::success();
+      })
+      .Case([&](BlockNumberOp o) { return emitBlockNumber(o), mlir::success(); })
+      .Case([&](ProgramsOp o) { return emitPrograms(o), mlir::success(); })
+      .Case([&](ProgramOp o) { return emitProgram(o), mlir::success(); })
       .Case([&](SplitRangeOp o) { return emitSplitRange(o), mlir::success(); })
       .Case([&](CombinePartsOp o) { return emitCombineParts(o); })
       .Default([&](mlir::Operation *o) { return bug(o, "no lowering for " + o->getName().getStringRef()); });

@@ -143,7 +143,9 @@ llvm::Value *EmitContext::sharedStart() {
     shared = new llvm::GlobalVariable(mod, llvm::ArrayType::get(b.getInt8Ty(), 0), false,
                                       llvm::GlobalValue::ExternalLinkage, nullptr, "sectile_shared", nullptr,
                                       llvm::GlobalValue::NotThreadLocal, 3);
-    shared->setAlignment(llvm::Align(128));
+    bool isSwizzled = false; // by TMA and wgmma, which see addresses
+    func.walk([&](mlir::Operation *op) { isSwizzled |= llvm::isa<tgpu::WgmmaOp, tgpu::PipeCreateOp>(op); });
+    shared->setAlignment(llvm::Align(isSwizzled ? tgpu::slotAlignment : 128));
   }
   return shared;
 }
@@ -291,7 +293,10 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
 
 void EmitContext::emitBarrier(bool cluster) {
   if (!cluster) {
-    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
+    if (barrierThreads)
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {i32(1), i32(barrierThreads)});
+    else
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
     return;
   }
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {});
