@@ -254,6 +254,8 @@ private:
   // ---------------------------------------------------------------------------------------------------
   mlir::LogicalResult emitWgmma(tgpu::WgmmaOp op);
   mlir::LogicalResult emitWgmmaWait(tgpu::WgmmaWaitOp op);
+  /// wgmma.wait_group; afterwards the values are its outputs.
+  void waitForGroups(std::int64_t pending, llvm::ArrayRef<Regs *> values);
   mlir::LogicalResult emitBulkStore(tgpu::BulkStoreOp op);
 
   // --- EmitReduce.cpp, EmitMma.cpp

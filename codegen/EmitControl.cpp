@@ -370,9 +370,23 @@ mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
   llvm::Value *more = b.CreateICmpUGT(left, step);
   llvm::Value *next = b.CreateAdd(iv, step, "iv.next");
   llvm::BasicBlock *latch = b.GetInsertBlock();
-  dontUnroll(b.CreateCondBr(more, body, done));
+  // Products under way are waited for before their sums meet those of no iteration: a register copy would read them.
+  auto wait = llvm::dyn_cast_or_null<tgpu::WgmmaWaitOp>(op->getNextNode());
+  bool waits = wait && llvm::any_of(wait.getValues(), [&](mlir::Value v) { return v.getDefiningOp() == op; });
+  llvm::BasicBlock *exit = waits ? newBlock("loop.exit") : done;
+  dontUnroll(b.CreateCondBr(more, body, exit));
   iv->addIncoming(next, latch);
   addIncoming(carried, yielded, latch);
+  if (waits) {
+    b.SetInsertPoint(exit);
+    llvm::SmallVector<Regs *> values;
+    for (auto [result, r] : llvm::zip_equal(op.getResults(), yielded))
+      if (llvm::is_contained(wait.getValues(), result))
+        values.push_back(&r);
+    waitForGroups(std::int64_t(wait.getPending()), values);
+    b.CreateBr(done);
+    latch = exit;
+  }
 
   b.SetInsertPoint(done);
   llvm::SmallVector<Regs> results = makePhis(inits, 2);
@@ -380,6 +394,10 @@ mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
   addIncoming(results, yielded, latch);
   for (auto [result, r] : llvm::zip_equal(op.getResults(), results))
     set(result, r);
+  if (waits)
+    for (auto [value, ready] : llvm::zip_equal(wait.getValues(), wait.getResults()))
+      if (value.getDefiningOp() == op)
+        set(ready, regs(value));
   return mlir::success();
 }
 

@@ -176,31 +176,44 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
   return mlir::success();
 }
 
-mlir::LogicalResult EmitContext::emitWgmmaWait(tgpu::WgmmaWaitOp op) {
-  const std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
+void EmitContext::waitForGroups(std::int64_t pending, llvm::ArrayRef<Regs *> values) {
+  const std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(pending) + ";";
   llvm::SmallVector<llvm::Value *> operands;
   std::string outputs;
   llvm::SmallVector<llvm::Type *> types;
-  for (mlir::Value v : op.getValues())
-    for (llvm::Value *r : regs(v)) {
+  for (Regs *v : values)
+    for (llvm::Value *r : *v) {
       operands.push_back(r);
       types.push_back(r->getType());
       outputs += std::string(outputs.empty() ? "=" : ",=") + (r->getType()->isFloatTy() ? "f" : "r");
     }
   if (operands.empty()) {
     uniformAssembly(b.getVoidTy(), text, "~{memory}", {});
-    return mlir::success();
+    return;
   }
-  const bool single = types.size() == 1;
-  llvm::Type *result = single ? types[0] : llvm::StructType::get(ctx, types);
-  llvm::Value *made = uniformAssembly(result, text, outputs + ties(operands.size()) + ",~{memory}", operands);
+  llvm::Value *made = uniformAssembly(llvm::StructType::get(ctx, types), text,
+                                      outputs + ties(operands.size()) + ",~{memory}", operands);
   unsigned next = 0;
-  for (auto [v, ready] : llvm::zip_equal(op.getValues(), op.getResults())) {
-    Regs out;
-    for (size_t i = 0; i < regs(v).size(); ++i, ++next)
-      out.push_back(single ? made : b.CreateExtractValue(made, next));
-    set(ready, std::move(out));
-  }
+  for (Regs *v : values)
+    for (llvm::Value *&r : *v)
+      r = b.CreateExtractValue(made, next++);
+}
+
+mlir::LogicalResult EmitContext::emitWgmmaWait(tgpu::WgmmaWaitOp op) {
+  // Behind a loop whose products it waits for, the loop has emitted it.
+  mlir::Operation *before = op->getPrevNode();
+  if (before && llvm::isa<mlir::scf::ForOp>(before) && !op.getValues().empty() &&
+      llvm::any_of(op.getValues(), [&](mlir::Value v) { return v.getDefiningOp() == before; }))
+    return mlir::success();
+  llvm::SmallVector<Regs> ready;
+  llvm::SmallVector<Regs *> values;
+  for (mlir::Value v : op.getValues())
+    ready.push_back(regs(v));
+  for (Regs &r : ready)
+    values.push_back(&r);
+  waitForGroups(std::int64_t(op.getPending()), values);
+  for (auto [result, r] : llvm::zip_equal(op.getResults(), ready))
+    set(result, r);
   return mlir::success();
 }
 

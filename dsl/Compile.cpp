@@ -70,11 +70,14 @@ void specialiseModule(const Traced &traced, const detail::KernelDesc &kernel, st
 
 LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config, const std::string &arch) {
   LowerOptions options;
-  if (config.stages < 0 || config.stages > 1)
+  if (config.stages < 0 || config.stages > 64)
     throw UserError({kernel.where, kernel.name, "Config",
-                     fmt::format("stages is set to {}, and code for {} has no pipelined loads: each load is one stage",
-                                 config.stages, arch),
-                     "config_stages", "leave stages at 0, or set it to 1"});
+                     fmt::format("stages is set to {}, and code for {} has at most 64", config.stages, arch), "config_stages",
+                     "leave stages at 0 for as many as fit"});
+  if (config.raster < 0)
+    throw UserError({kernel.where, kernel.name, "Config",
+                     fmt::format("raster is set to {}, and code for {} takes 1 or more programs together", config.raster, arch),
+                     "config_raster", "leave raster at 0 for the rule"});
   if (config.split < 0 || config.split > 65535)
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("split is set to {}, and a launch for {} has at most 65535 blocks per program", config.split, arch),
@@ -86,6 +89,8 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   options.pipeline.schedule.warps = config.warps;
   options.pipeline.schedule.cluster = config.cluster;
   options.pipeline.schedule.split = config.split;
+  options.pipeline.schedule.stages = config.stages;
+  options.pipeline.schedule.raster = config.raster;
   return options;
 }
 

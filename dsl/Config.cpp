@@ -139,6 +139,8 @@ std::string Config::str() const {
     add("stages", stages);
   if (cluster)
     add("cluster", cluster);
+  if (raster)
+    add("raster", raster);
   if (split)
     add("split", split);
   return s;
@@ -147,7 +149,8 @@ std::string Config::str() const {
 std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 
 bool Config::operator==(const Config &other) const {
-  return warps == other.warps && stages == other.stages && cluster == other.cluster && split == other.split &&
+  return warps == other.warps && stages == other.stages && cluster == other.cluster &&
+         raster == other.raster && split == other.split &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {
                       return a.first == b.first && a.second.value == b.second.value;

@@ -100,7 +100,7 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
   key.add(isGpu ? static_cast<std::uint64_t>(device.properties().computeMajor * 16 + device.properties().computeMinor) : ~0ull);
   if (overrides) {
     key.add(static_cast<std::uint64_t>(overrides->warps) << 32 | static_cast<std::uint32_t>(overrides->stages));
-    key.add(static_cast<std::uint64_t>(overrides->cluster));
+    key.add(static_cast<std::uint64_t>(overrides->cluster) << 32 | static_cast<std::uint32_t>(overrides->raster));
     key.add(static_cast<std::uint64_t>(overrides->split));
     for (const auto &[name, value] : overrides->values()) {
       key.add(name);

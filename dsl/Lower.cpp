@@ -75,6 +75,10 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --cluster={}", options.pipeline.schedule.cluster);
   if (options.pipeline.schedule.split)
     replay += fmt::format(" --split={}", options.pipeline.schedule.split);
+  if (options.pipeline.schedule.stages)
+    replay += fmt::format(" --stages={}", options.pipeline.schedule.stages);
+  if (options.pipeline.schedule.raster)
+    replay += fmt::format(" --raster={}", options.pipeline.schedule.raster);
   auto fail = [&](const char *stage, const std::string &text) {
     diagnostics.raise(options.kernel, stage, text, replay, options.config);
   };

@@ -122,6 +122,13 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
         alloc.setOffset(0);
     });
     total = placeArrivals(func, int64_t(llvm::alignTo(total, alignment)));
+    auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
+    if (stages > 1 && func.getOps<tgpu::PipeCreateOp>().empty()) {
+      func.emitError() << "stages is set to " << int64_t(stages) << ", and the kernel's code for "
+                       << (arch ? arch.getValue() : "any target")
+                       << " has no pipelined loads: each load is one stage [config_stages]; leave stages at 0, or set it to 1";
+      return signalPassFailure();
+    }
     if (int64_t pipes = placePipes(func, total)) {
       // Slots first: all of them start at multiples of 1024.
       for (Lifetime *life : order)

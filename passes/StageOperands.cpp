@@ -3,7 +3,8 @@
 ///
 /// Before: tile.mma with the atom that SelectMma chose. After: those with a wgmma atom are tgpu.wgmma. An operand that is
 /// a bounded load, possibly reshaped and permuted, comes by tgpu.stage_load where the TMA unit can read it and the
-/// addresses need no tiles. A computed a stays in registers, a computed b goes through a buffer of its own.
+/// addresses need no tiles. A computed a stays in registers, a computed b goes through a buffer of its own; what it is
+/// computed from is staged too, where it is a tile of some size that is loaded anew in each iteration.
 ///
 /// A load and its shape ops are followed axis by axis: each axis of the operand is a run of axes of the tensor. The axis of
 /// stride 1 must be one axis of the operand alone, the others in their own order the other one: then the boxes of the load
@@ -13,6 +14,8 @@
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
+
+#include "llvm/ADT/SetVector.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_STAGEOPERANDSPASS
@@ -76,6 +79,9 @@ std::optional<SeenLoad> see(Value v) {
   return std::nullopt;
 }
 
+/// Smaller tiles are read before anyone waits for them.
+constexpr int64_t leastStagedBytes = 4096;
+
 /// An operand in shared memory; `mn`: M or N runs along its columns.
 struct Operand {
   Value buffer;
@@ -103,6 +109,18 @@ public:
         if (row && row->kind == MmaKind::Wgmma)
           lower(op, atom, *row);
       }
+    SetVector<Operation *> sources;
+    for (tgpu::WgmmaOp op : lowered)
+      if (op->getParentOp() != func.getOperation()) {
+        if (isTile(op.getA()))
+          collectLoads(op.getA(), op->getBlock(), sources);
+        if (op.getB().getDefiningOp<tgpu::BufferAllocOp>())
+          for (Operation *user : op.getB().getUsers())
+            if (auto copy = dyn_cast<tgpu::CopyOp>(user))
+              collectLoads(copy.getValue(), op->getBlock(), sources);
+      }
+    for (Operation *source : sources)
+      stageSource(cast<tgpu::GlobalLoadOp>(source));
   }
 
 private:
@@ -117,6 +135,7 @@ private:
                                          stagedB->buffer, stagedB->mn, op.getAcc());
     op.getResult().replaceAllUsesWith(product.getResult());
     op.erase();
+    lowered.push_back(product);
     for (Value v : {a, bTile})
       eraseDead(v.getDefiningOp());
   }
@@ -155,29 +174,80 @@ private:
       fits &= int64_t(d) == *unit || l <= 256;
     if (!fits)
       return std::nullopt;
+    Value buffer = staged(load, *unit, usedSpan);
+    return buffer ? std::optional(Operand{buffer, mn}) : std::nullopt;
+  }
+
+  /// The load as a stage_load in panels of `span` bytes along axis `unit`; null if it cannot be one.
+  Value staged(tgpu::GlobalLoadOp load, int64_t unit, int64_t span) {
+    ArrayRef<int64_t> shape = shapeOf(load.getType());
+    const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
+    const int64_t length = shape[size_t(unit)], rows = llvm::product_of(shapeOf(load.getType())) / length;
     auto limits = accessLimits(load.getOffsets(), shape, load.getAxes(), load.getLo(), load.getHi());
     if (!limits || !comesFirst(load) || !RoleSlice().add(load))
-      return std::nullopt;
-
-    SmallVector<int64_t> order{*unit}, box{usedSpan / bytes};
+      return {};
+    SmallVector<int64_t> order{unit}, box{span / bytes};
     for (int64_t d = int64_t(shape.size()); d-- > 0;)
-      if (d != *unit) {
+      if (d != unit) {
         order.push_back(d);
         box.push_back(shape[size_t(d)]);
       }
     SmallVector<Attribute> texts;
     for (const std::string &limit : *limits)
       texts.push_back(b.getStringAttr(limit));
-    auto map = tgpu::MapAttr::get(func.getContext(), order, box, usedSpan, b.getArrayAttr(texts));
-    auto type = tgpu::BufferType::get(func.getContext(), {length * bytes / usedSpan, rows, usedSpan / bytes},
-                                      elementOf(load.getType()), tgpu::tmaSwizzleOf(usedSpan, bytes));
+    auto map = tgpu::MapAttr::get(func.getContext(), order, box, span, b.getArrayAttr(texts));
+    auto type = tgpu::BufferType::get(func.getContext(), {length * bytes / span, rows, span / bytes},
+                                      elementOf(load.getType()), tgpu::tmaSwizzleOf(span, bytes));
     Value &buffer = made[{load, type}];
     if (!buffer) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointAfter(load);
       buffer = tgpu::StageLoadOp::create(b, load.getLoc(), type, load.getX(), load.getOffsets(), map);
     }
-    return Operand{buffer, mn};
+    return buffer;
+  }
+
+  /// Loads of this block that a value is computed from, element by element.
+  static void collectLoads(Value v, Block *block, SetVector<Operation *> &loads) {
+    Operation *op = v.getDefiningOp();
+    if (!op || op->getBlock() != block)
+      return;
+    if (auto load = dyn_cast<tgpu::GlobalLoadOp>(op)) {
+      const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
+      if (isTile(load.getResult()) && llvm::product_of(shapeOf(load.getType())) * bytes >= leastStagedBytes)
+        loads.insert(op);
+    } else if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, PermuteOp, ReshapeOp, tgpu::FillOutsideOp>(op)) {
+      for (Value operand : op->getOperands())
+        if (isTile(operand))
+          collectLoads(operand, block, loads);
+    }
+  }
+
+  /// A load through a pipe, into registers.
+  void stageSource(tgpu::GlobalLoadOp load) {
+    auto unit = tmaAxis(load.getX());
+    ArrayRef<int64_t> shape = shapeOf(load.getType());
+    if (!unit || !isZero(load.getPad()) || *unit != int64_t(shape.size()) - 1)
+      return;
+    Type element = elementOf(load.getType());
+    const int64_t bytes = int64_t(byteSize(*dtypeOfType(element))), length = shape.back();
+    const int64_t rows = llvm::product_of(shapeOf(load.getType())) / length, span = spanFor(length, length, bytes);
+    if (!span || rows % 8 || bytes > 4 || element.isInteger(1) ||
+        llvm::any_of(shape.drop_back(), [](int64_t l) { return l > 256; }))
+      return;
+    Value buffer = staged(load, *unit, span);
+    if (!buffer)
+      return;
+    Location loc = load.getLoc();
+    b.setInsertionPointAfterValue(buffer);
+    const int64_t columns = span / bytes, panels = length / columns;
+    Value v = tgpu::CopyOutOp::create(b, loc, RankedTensorType::get({panels, rows, columns}, element), buffer);
+    if (panels > 1)
+      v = PermuteOp::create(b, loc, RankedTensorType::get({rows, panels, columns}, element), v,
+                            b.getDenseI64ArrayAttr({1, 0, 2}));
+    v = ReshapeOp::create(b, loc, load.getType(), v);
+    load.getResult().replaceAllUsesWith(v);
+    load.erase();
   }
 
   /// No store of this kernel can come before the load: the copy may run as early as it likes.
@@ -235,6 +305,7 @@ private:
   func::FuncOp func;
   OpBuilder b;
   DenseMap<std::pair<Operation *, Type>, Value> made;
+  SmallVector<tgpu::WgmmaOp> lowered;
 };
 
 struct StageOperands : sectile::passes::impl::StageOperandsPassBase<StageOperands> {

@@ -228,9 +228,9 @@ std::optional<Layout> warpTiled(const Layout &fragment, std::span<const std::int
   return product(group, Layout::partial(2, core, reg, {}, {}, reps));
 }
 
-/// The distance from one atom of a warp to its next along an axis.
+/// The distance from one atom of a warp (or warpgroup, whose fragment has warps itself) to its next along an axis.
 static int atomStep(const Layout &tiled, const Layout &fragment, int axis) {
-  return fragment.dim(axis) << std::popcount(tiled.warpsAlong(axis));
+  return fragment.dim(axis) << (std::popcount(tiled.warpsAlong(axis)) - std::popcount(fragment.warpsAlong(axis)));
 }
 
 int numAtoms(const Layout &tiled, const Layout &fragment, int axis) {

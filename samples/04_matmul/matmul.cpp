@@ -9,8 +9,8 @@ using namespace sectile;
 inline constexpr auto matmul =
     kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
       const int BM = cfg.pick("BM", {128, 64, 256});
-      const int BN = cfg.pick("BN", {128, 256, 64});
-      const int BK = cfg.pick("BK", {32, 64, 128});
+      const int BN = cfg.pick("BN", {256, 128, 192, 64});
+      const int BK = cfg.pick("BK", {64, 32, 128});
       auto [m, n] = grid(C, {BM, BN});
       Tile acc = zeros<f32>({BM, BN});
       for (Tile k : range(0, A.dim(1), BK))
