@@ -99,6 +99,20 @@ std::string serialize(const Artifact &a) {
   w.put(split.minTrips);
   w.put(split.parts);
   w.put(split.partBytes);
+  w.put(static_cast<std::int64_t>(a.launch.maps.size()));
+  for (const TensorMap &m : a.launch.maps) {
+    w.put(m.arg);
+    w.put(static_cast<std::int64_t>(m.dtype));
+    w.put(static_cast<std::int64_t>(m.order.size()));
+    for (int axis : m.order)
+      w.put(axis);
+    for (int length : m.box)
+      w.put(length);
+    w.put(m.swizzle);
+    for (const std::string &limit : m.limits)
+      w.put(limit);
+  }
+  w.put(a.launch.persistent);
   w.put(a.arch);
   w.put(a.ptx);
   w.put(a.cubin);
@@ -132,6 +146,21 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
   split.minTrips = r.number();
   split.parts = r.number();
   split.partBytes = r.number();
+  for (std::int64_t n = r.count(32); n > 0; --n) {
+    TensorMap m;
+    m.arg = r.small();
+    m.dtype = static_cast<DType>(r.small());
+    const std::int64_t rank = r.count(24);
+    for (std::int64_t i = 0; i < rank; ++i)
+      m.order.push_back(r.small());
+    for (std::int64_t i = 0; i < rank; ++i)
+      m.box.push_back(r.small());
+    m.swizzle = r.small();
+    for (std::int64_t i = 0; i < rank; ++i)
+      m.limits.push_back(r.text());
+    a.launch.maps.push_back(std::move(m));
+  }
+  a.launch.persistent = r.number() != 0;
   a.arch = r.text();
   a.ptx = r.text();
   a.cubin = r.text();

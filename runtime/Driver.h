@@ -123,6 +123,9 @@ inline constexpr std::uintptr_t cuLaunchParamEnd = 0, cuLaunchParamPointer = 1, 
   X(moduleGetFunction, cuModuleGetFunction, (CuFunction *, CuModule, const char *))                          \
   X(funcGetAttribute, cuFuncGetAttribute, (int *, int, CuFunction))                                          \
   X(funcSetAttribute, cuFuncSetAttribute, (CuFunction, int, int))                                            \
+  X(tensorMapEncodeTiled, cuTensorMapEncodeTiled,                                                            \
+    (void *, int, unsigned, void *, const std::uint64_t *, const std::uint64_t *, const std::uint32_t *,     \
+     const std::uint32_t *, int, int, int, int))                                                             \
   X(launchKernel, cuLaunchKernel,                                                                            \
     (CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void **,    \
      void **))

@@ -4,6 +4,7 @@
 
 #include "runtime/Env.h"
 #include "runtime/Split.h"
+#include "runtime/TensorMaps.h"
 
 #include <fmt/format.h>
 
@@ -67,6 +68,8 @@ struct SplitParameters {
 std::size_t checkedParameterBytes(const LaunchInfo &info, std::span<const KernelArg> args, const CallSite &site) {
   std::size_t bytes = parameterBytes(args);
   std::size_t all = info.split.possible ? alignUp(bytes, 8) + sizeof(SplitParameters) : bytes;
+  if (!info.maps.empty())
+    all = alignUp(bytes, tensorMapAlignment) + info.maps.size() * tensorMapBytes;
   if (all > maxParameterBytes)
     refuse(site,
            fmt::format("the {} arguments take {} bytes of kernel parameters and the limit is {}", args.size(),
@@ -127,6 +130,22 @@ void launchSplit(const Driver &driver, Module &module, const Module::Loaded &loa
   bytes = alignUp(bytes, 8);
   std::memcpy(params + bytes, &more, sizeof more);
   launchPacked(driver, module, loaded, programs, choice.parts, params, bytes + sizeof more, stream, loc);
+}
+
+/// The same for a kernel with tensor maps, which come behind the first `bytes` of `params`, or one whose blocks take
+/// several programs.
+void launchWithMaps(const Driver &driver, Module &module, const Module::Loaded &loaded, std::span<const KernelArg> args,
+                    std::int64_t programs, std::byte *params, std::size_t bytes, const detail::StreamImpl &stream,
+                    std::source_location loc) {
+  const LaunchInfo &info = module.artifact().launch;
+  if (!info.maps.empty()) {
+    bytes = alignUp(bytes, tensorMapAlignment);
+    writeTensorMaps(driver, module, args, stream, params + bytes, loc);
+    bytes += info.maps.size() * tensorMapBytes;
+  }
+  if (info.persistent)
+    programs = std::min(programs, blocksInFlight(info, loaded.registers, stream.device.properties()));
+  launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc);
 }
 
 } // namespace
@@ -255,13 +274,15 @@ void launch(Module &module, std::span<const KernelArg> args, const Stream &strea
     return;
   const Driver &driver = driverOf(stream, site);
   const detail::StreamImpl &s = *stream.handle();
-  alignas(8) std::byte params[maxParameterBytes];
+  alignas(tensorMapAlignment) std::byte params[maxParameterBytes];
   packParameters(args, params);
   ContextScope scope(driver, s.context);
   const Module::Loaded &loaded = module.load(s, loc);
   checkPointers(args, loaded.checkedArgs, s, site);
   if (info.split.possible)
     launchSplit(driver, module, loaded, args, programs, params, bytes, s, loc);
+  else if (!info.maps.empty() || info.persistent)
+    launchWithMaps(driver, module, loaded, args, programs, params, bytes, s, loc);
   else
     launchPacked(driver, module, loaded, programs, 1, params, bytes, s, loc);
 }
@@ -306,11 +327,14 @@ void PreparedLaunch::operator()(const Stream &stream, std::source_location loc) 
     checkedFor.store(&loaded, std::memory_order_release);
   }
   checkPointers(args, checked, s, site);
-  if (!code->artifact().launch.split.possible)
+  const LaunchInfo &info = code->artifact().launch;
+  if (!info.split.possible && info.maps.empty() && !info.persistent)
     return launchPacked(driver, *code, loaded, programCount, 1, params.data(), paramBytes, s, loc);
-  // The workspace is the stream's: other threads may launch this on others at the same time.
-  alignas(8) std::byte copy[maxParameterBytes];
+  // What comes behind is the stream's and its context's: other threads may launch this on others at the same time.
+  alignas(tensorMapAlignment) std::byte copy[maxParameterBytes];
   std::memcpy(copy, params.data(), paramBytes);
+  if (!info.split.possible)
+    return launchWithMaps(driver, *code, loaded, args, programCount, copy, paramBytes, s, loc);
   launchSplit(driver, *code, loaded, args, programCount, copy, paramBytes, s, loc);
 }
 

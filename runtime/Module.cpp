@@ -62,7 +62,19 @@ void checkLimits(const char *kernel, const Artifact &a, const detail::DeviceImpl
 } // namespace
 
 Module::Module(std::string_view kernel, std::shared_ptr<const Artifact> artifact)
-    : kernelName(internName(kernel)), code(std::move(artifact)) {}
+    : kernelName(internName(kernel)), code(std::move(artifact)) {
+  static std::atomic<std::uint64_t> modules{0};
+  number = ++modules;
+  for (const TensorMap &map : code->launch.maps) {
+    std::vector<LaunchExpr> &of = limits.emplace_back();
+    for (const std::string &text : map.limits) {
+      auto limit = LaunchExpr::parse(text);
+      if (!limit)
+        throw InternalError(fmt::format("kernel {}: the limit \"{}\" of a tensor map is no expression", kernelName, text));
+      of.push_back(std::move(*limit));
+    }
+  }
+}
 
 const Module::Loaded &Module::loadSlow(const detail::StreamImpl &stream, std::source_location loc) {
   std::lock_guard lock(loading);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/base/Artifact.h"
+#include "ir/base/LaunchExpr.h"
 #include "runtime/DeviceImpl.h"
 
 #include <sectile/Export.h>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace sectile::runtime {
 
@@ -40,6 +42,10 @@ public:
   Module &operator=(const Module &) = delete;
 
   const Artifact &artifact() const { return *code; }
+  /// Limits of each tensor map, one per axis of its argument.
+  const std::vector<std::vector<LaunchExpr>> &mapLimits() const { return limits; }
+  /// Of no other module of the process; from 1.
+  std::uint64_t serial() const { return number; }
   /// The kernel's name, which lives as long as the process.
   const char *kernel() const { return kernelName; }
 
@@ -63,6 +69,8 @@ private:
 
   const char *kernelName;
   std::shared_ptr<const Artifact> code;
+  std::vector<std::vector<LaunchExpr>> limits;
+  std::uint64_t number;
   std::mutex loading;
   std::atomic<const Loaded *> first{nullptr}; ///< grows at the front; entries stay
   std::atomic<bool> pinned{false};

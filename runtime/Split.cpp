@@ -77,8 +77,9 @@ std::uint64_t streamId(const Driver &driver, const detail::StreamImpl &stream) {
   return id;
 }
 
-/// New memory whose counters are 0, whatever the caller's stream is doing, captures included.
-CuDevicePtr zeroed(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+} // namespace
+
+CuDevicePtr zeroedMemory(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
                    std::source_location loc) {
   const detail::DeviceImpl &d = *stream.device.handle();
   RelaxedCaptureScope relaxed(driver);
@@ -88,7 +89,7 @@ CuDevicePtr zeroed(const Driver &driver, const detail::StreamImpl &stream, std::
   CuStream own = nullptr;
   CuResult result = driver.call.streamCreate(&own, cuStreamNonBlocking);
   if (result == cuSuccess) {
-    result = driver.call.memsetD8Async(memory, 0, static_cast<std::size_t>(LaunchSplit::counterBytes), own);
+    result = driver.call.memsetD8Async(memory, 0, static_cast<std::size_t>(std::min(bytes, LaunchSplit::counterBytes)), own);
     if (result == cuSuccess)
       result = driver.call.streamSynchronize(own);
     driver.call.streamDestroy(own);
@@ -98,8 +99,6 @@ CuDevicePtr zeroed(const Driver &driver, const detail::StreamImpl &stream, std::
   d.check(result, "setting a workspace to 0", "launch", loc);
   return memory;
 }
-
-} // namespace
 
 std::int64_t blocksInFlight(const LaunchInfo &info, int registers, const DeviceProperties &device) {
   std::int64_t blocks = mostBlocks;
@@ -150,7 +149,7 @@ CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, 
   Workspace &w = t.of[key];
   if (w.bytes < bytes) {
     std::int64_t size = std::max(leastWorkspace, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
-    CuDevicePtr memory = zeroed(driver, stream, size, loc);
+    CuDevicePtr memory = zeroedMemory(driver, stream, size, loc);
     if (w.memory)
       w.outgrown.push_back(w.memory);
     w.memory = memory;

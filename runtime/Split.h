@@ -38,6 +38,11 @@ SECTILE_API std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t p
 CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
                         std::source_location loc);
 
+/// New device memory of `bytes` bytes whose first LaunchSplit::counterBytes are 0, whatever the stream is doing, captures
+/// included; for the caller to keep. @pre the stream's context is current
+CuDevicePtr zeroedMemory(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                         std::source_location loc);
+
 /// Waits for the stream and frees what it was given. For the destructor of an owned stream.
 void releaseWorkspace(const Driver &driver, const detail::StreamImpl &stream) noexcept;
 

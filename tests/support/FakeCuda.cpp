@@ -386,6 +386,32 @@ FAKE(cuFuncSetAttribute, Module *, int attribute, int value) {
   state.dynamicSharedBytes = value;
   return success;
 }
+FAKE(cuTensorMapEncodeTiled, void *map, int type, unsigned rank, void *address, const std::uint64_t *dims,
+     const std::uint64_t *strides, const std::uint32_t *box, const std::uint32_t *steps, int interleave, int swizzle,
+     int promotion, int fill) {
+  ENTER(cuTensorMapEncodeTiled)
+  if (!map || reinterpret_cast<std::uintptr_t>(map) % 64 || rank < 1 || rank > 5 || !address ||
+      reinterpret_cast<std::uintptr_t>(address) % 16 || interleave || fill || promotion != 2)
+    return invalidValue;
+  for (unsigned i = 0; i < rank; ++i)
+    if (dims[i] < 1 || box[i] < 1 || box[i] > 256 || steps[i] != 1 ||
+        (i > 0 && (strides[i - 1] % 16 || strides[i - 1] >> 40)))
+      return invalidValue;
+  FakeTensorMap m{};
+  m.address = address;
+  m.type = type, m.rank = int(rank), m.swizzle = swizzle;
+  for (unsigned i = 0; i < rank; ++i) {
+    m.dims[i] = std::uint32_t(dims[i]);
+    m.box[i] = std::uint16_t(box[i]);
+    if (i > 0)
+      m.strides[i - 1] = strides[i - 1];
+  }
+  static_assert(sizeof m <= 128);
+  std::memset(map, 0, 128);
+  std::memcpy(map, &m, sizeof m);
+  ++state.encodedMaps;
+  return success;
+}
 FAKE(cuLaunchKernel, Module *function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
      unsigned blockY, unsigned blockZ, unsigned sharedBytes, Stream *stream, void **params, void **extra) {
   ENTER_IN_CONTEXT(cuLaunchKernel)

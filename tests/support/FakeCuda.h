@@ -22,6 +22,15 @@
 #include <cstddef>
 #include <cstdint>
 
+/// What cuTensorMapEncodeTiled writes here: its arguments.
+struct FakeTensorMap {
+  void *address;
+  std::uint64_t strides[4]; ///< bytes, from the second axis on
+  std::uint32_t dims[5];
+  std::uint16_t box[5];
+  int type, rank, swizzle;
+};
+
 struct FakeCudaState {
   int inits;              ///< calls of cuInit
   int launches;           ///< kernels that were launched
@@ -39,6 +48,7 @@ struct FakeCudaState {
   void *stream;
   void *contextAtLaunch; ///< the current context of the thread
   void *functionContext; ///< the context that the function was loaded in
+  int encodedMaps; ///< calls of cuTensorMapEncodeTiled
   std::size_t paramBytes;
   unsigned char params[4096];
 };
