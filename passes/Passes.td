@@ -149,6 +149,14 @@ def InsertBarriersPass : SectilePass<"sectile-insert-barriers", "InsertBarriers"
   }];
 }
 
+def CheckPipelinePass : SectilePass<"sectile-check-pipeline", "CheckPipeline"> {
+  let summary = "Pipes and asynchronous products, proved on every path";
+  let description = [{
+    Before: placed pipes, all barriers. After: unchanged; fails at the user's line unless arrivals, bytes, phases, reuse of
+    slots and waits for products are right for any number of trips of every loop and both ways of every branch.
+  }];
+}
+
 def PlanRegistersPass : SectilePass<"sectile-plan-registers", "PlanRegisters"> {
   let summary = "Blocks per multiprocessor that registers should leave room for";
   let description = [{

@@ -57,6 +57,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   clean(false);                             // what both roles have of the program
   pm.addPass(createPlaceMemoryPass(place)); // all buffers are there now
   pm.addPass(createInsertBarriersPass());   // needs offsets: buffers may share bytes
+  pm.addPass(createCheckPipelinePass());    // every op of pipes and products is there now
   pm.addPass(createCheckResourcesPass());   // the last word on memory and threads
   pm.addPass(createPlanRegistersPass());    // the final ops and shared memory decide
 }
