@@ -11,6 +11,32 @@
 
 using namespace mlir;
 
+/// The bytes of a #tgpu.launch, then the parts that only some kernels have: `, cluster = 2`, `, producers = 4`, or both in
+/// this order.
+static ParseResult parseLaunchRest(AsmParser &parser, int64_t &sharedBytes, int64_t &cluster, int64_t &producers) {
+  cluster = 1;
+  producers = 0;
+  if (parser.parseInteger(sharedBytes))
+    return failure();
+  while (succeeded(parser.parseOptionalComma())) {
+    const bool first = succeeded(parser.parseOptionalKeyword("cluster"));
+    int64_t value = 0;
+    if ((!first && parser.parseKeyword("producers")) || parser.parseEqual() || parser.parseInteger(value))
+      return failure();
+    (first ? cluster : producers) = value;
+    if (!first)
+      break;
+  }
+  return success();
+}
+static void printLaunchRest(AsmPrinter &printer, int64_t sharedBytes, int64_t cluster, int64_t producers) {
+  printer << sharedBytes;
+  if (cluster != 1)
+    printer << ", cluster = " << cluster;
+  if (producers)
+    printer << ", producers = " << producers;
+}
+
 #include "ir/TgpuDialect.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/TgpuAttrs.cpp.inc"

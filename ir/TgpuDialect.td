@@ -63,8 +63,7 @@ def Tgpu_LaunchAttr : AttrDef<TgpuDialect, "Launch"> {
                   AttrBuilder<(ins "int64_t":$warps, "int64_t":$sharedBytes, "int64_t":$cluster),
                               [{ return $_get($_ctxt, warps, sharedBytes, cluster, int64_t(0)); }]>];
   let assemblyFormat = [{
-    `<` `warps` `=` $warps `,` `shared_bytes` `=` $sharedBytes (`,` `cluster` `=` $cluster^)?
-    (`,` `producers` `=` $producers^)? `>`
+    `<` `warps` `=` $warps `,` `shared_bytes` `=` custom<LaunchRest>($sharedBytes, $cluster, $producers) `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -453,7 +453,8 @@ def Tgpu_WgmmaWaitOp : TgpuOp<"wgmma_wait", [AllTypesMatch<["values", "results"]
   let summary = "Wait until at most `pending` groups of products are under way";
   let description = [{
     The results are the values, which are ready if their groups have ended; reads go through the results.
-    C1 (wgmma_wait_c1): pending is 0 to 7; with values it is less than the groups committed behind them.
+    C1 (wgmma_wait_c1): pending is 0 to 7. That the groups of the values are not among those left under way is for
+    CheckPipeline to prove.
   }];
   let arguments = (ins I64Attr:$pending, Variadic<Tile_Shaped>:$values);
   let results = (outs Variadic<Tile_Shaped>:$results);
