@@ -60,6 +60,8 @@ public:
   Run(bool gpu, bool quick) : gpu(gpu), quick(quick) {}
   bool isGpu() const { return gpu; }
   bool isQuick() const { return quick; }
+  /// Whether cases that can measure themselves shall print their rates.
+  bool wantsRates() const { return rates; }
   const Stream &stream();
   const Device &device() { return stream().device(); }
 
@@ -94,6 +96,7 @@ public:
   int failures = 0;
   int checks = 0;
   int beatFd = -1;
+  bool rates = false;
 
 private:
   bool gpu, quick;

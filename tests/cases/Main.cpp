@@ -21,7 +21,7 @@ using namespace cases;
 namespace {
 
 struct Options {
-  bool gpu = false, quick = false, list = false;
+  bool gpu = false, quick = false, list = false, rates = false;
   std::vector<std::string> only;
   int stallSeconds = 20;
 };
@@ -40,6 +40,7 @@ void runOne(const CaseInfo &info, const Options &options, int fd) {
   say(fd, fmt::format("B {}", info.name));
   Run run(options.gpu, options.quick);
   run.beatFd = fd;
+  run.rates = options.rates;
   std::string line;
   try {
     info.body(run);
@@ -255,6 +256,7 @@ int main(int argc, char **argv) {
   app.add_flag("--list", options.list, "Print the names alone");
   app.add_flag("--quick", options.quick, "A tenth of the launches in the long cases");
   options.stallSeconds = 0;
+  app.add_flag("--rates", options.rates, "On a GPU, print the rate of each case that measures one");
   app.add_option("--stall", options.stallSeconds,
                  "Seconds without a sign of life after which a case is ended");
   CLI11_PARSE(app, argc, argv);

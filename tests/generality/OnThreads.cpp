@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file `sectile_whitebox generality [NAME ..]`: the kernels of this folder lowered for sm_90a by the default
+/// schedule, and run thread by thread on the executor, against the same references.
+#include "tests/generality/Generality.h"
+#include "tests/support/InterpHarness.h"
+#include "tests/support/OnThreads.h"
+
+#include <string_view>
+
+using namespace sectile;
+
+static void runText(const std::string &text, std::span<const KernelArg> args) {
+  test::Interpreted kernel(text);
+  if (!kernel.module)
+    throw std::runtime_error(kernel.messages);
+  test::runOnThreads(*kernel.module, args);
+}
+
+/// Runs the cases whose names start with one of the words, all without words.
+int generalityMain(int argc, char **argv) {
+  generality::executor() = runText;
+  int passed = 0, failed = 0;
+  for (const cases::CaseInfo &info : cases::registry()) {
+    bool wanted = argc < 2;
+    for (int i = 1; i < argc; ++i)
+      wanted |= std::string_view(info.name).starts_with(argv[i]);
+    if (!wanted)
+      continue;
+    cases::Run run(false, true);
+    try {
+      info.body(run);
+      if (run.failures == 0 && run.checks == 0)
+        run.fail("nothing was checked");
+    } catch (const std::exception &e) {
+      run.fail(std::string("threw ") + e.what());
+    }
+    ++(run.failures ? failed : passed);
+    fmt::print("{:<16} {}\n", info.name, run.failures ? "FAILED: " + run.message : "OK");
+    std::fflush(stdout);
+  }
+  fmt::print("{} passed, {} failed\n", passed, failed);
+  return failed || !passed ? 1 : 0;
+}
