@@ -20,7 +20,7 @@ namespace {
 
 constexpr char magic[8] = {'S', 'E', 'C', 'T', 'I', 'L', 'E', 'K'};
 /// Raised whenever the header or the artifact's bytes change.
-constexpr std::uint32_t formatVersion = 1;
+constexpr std::uint32_t formatVersion = 2;
 constexpr std::string_view entrySuffix = ".kernel", tempPrefix = ".write-";
 /// A file of a writer that is this old belongs to one that died.
 constexpr std::int64_t staleSeconds = 600;

@@ -73,7 +73,7 @@ std::size_t checkedParameterBytes(const LaunchInfo &info, std::span<const Kernel
   if (all > maxParameterBytes)
     refuse(site,
            fmt::format("the {} arguments take {} bytes of kernel parameters and the limit is {}", args.size(),
-                       bytes, maxParameterBytes),
+                       all, maxParameterBytes),
            "args_bytes", "pass fewer tensors, or several as one");
   return bytes;
 }
@@ -144,7 +144,8 @@ void launchWithMaps(const Driver &driver, Module &module, const Module::Loaded &
     bytes += info.maps.size() * tensorMapBytes;
   }
   if (info.persistent)
-    programs = std::min(programs, blocksInFlight(info, loaded.registers, stream.device.properties()));
+    programs = std::min(programs, std::max<std::int64_t>(
+                                      blocksInFlight(info, loaded.registers, stream.device.properties()) / info.cluster, 1));
   launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc);
 }
 

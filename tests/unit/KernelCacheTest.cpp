@@ -31,6 +31,9 @@ Artifact artifact(int seed, std::size_t codeBytes = 5000) {
   a.launch.threads = 128 + seed;
   a.launch.sharedBytes = 100000 + seed;
   a.launch.argRanks = {2, -1, 5};
+  a.launch.maps = {{.arg = 2, .dtype = DType::f16, .order = {1, 0}, .box = {64, seed}, .swizzle = 64, .limits = {"inf", "dim(0,1)"}},
+                   {.arg = 0, .dtype = DType::bf16, .order = {0}, .box = {8}, .swizzle = 16, .limits = {"arg(1)"}}};
+  a.launch.persistent = seed % 2 != 0;
   a.arch = "sm_90a";
   a.ptx = "// ptx " + std::to_string(seed);
   std::mt19937 random(seed);
@@ -109,6 +112,8 @@ TEST_CASE("Artifact: bytes and back", "[runtime][cache]") {
          b->launch.grid[1].tile == INT64_C(1) << 40));
   CHECK((b->launch.threads == 131 && b->launch.sharedBytes == 100003));
   CHECK(b->launch.argRanks == std::vector<int>{2, -1, 5});
+  CHECK(b->launch.maps == a.launch.maps);
+  CHECK(b->launch.persistent);
   CHECK((b->arch == a.arch && b->ptx == a.ptx && b->cubin == a.cubin && b->ptxasLog == a.ptxasLog));
   CHECK((b->registers == 168 && b->spillBytes == 3));
   CHECK(same(*deserialize(serialize(Artifact())), Artifact()));
@@ -170,7 +175,7 @@ TEST_CASE("DiskCache: damaged, truncated and foreign entries are misses and are 
   CHECK(has(missWith(good.substr(0, 63)), "63 bytes are less than a header"));
   std::string version = good;
   version[8] = 99;
-  CHECK(has(missWith(version), "format 99, this version has 1"));
+  CHECK(has(missWith(version), "format 99, this version has 2"));
   DiskCache elsewhere(dir.file("other"));
   REQUIRE(elsewhere.insert(key(2), artifact(2)));
   CHECK(has(missWith(slurp(onlyFile(dir.file("other")))), "it belongs to another key"));

@@ -605,3 +605,35 @@ TEST_CASE("Launch: GPU code on the interpreter is our mistake", "[runtime][launc
             }),
             "internal error: kernel demo: GPU code was launched on the interpreter"));
 }
+
+TEST_CASE("Launch: tensor maps are encoded again for other tensors alone, without allocation", "[runtime][launch][maps]") {
+  CHECK(withFake({}, [] {
+          Stream s(Device::gpu(0));
+          Buffer<bf16> x(s, 24, 96), y(s, 80, 32), z(s, 24, 96);
+          LaunchInfo info = info2d();
+          info.argRanks = {2, 2};
+          for (int arg : {0, 1})
+            info.maps.push_back({.arg = arg, .dtype = DType::bf16, .order = {1, 0}, .box = {32, 16}, .swizzle = 64,
+                                 .limits = {"inf", "dim(1,1)"}});
+          auto m = module(info);
+          const std::vector args{view(x), view(y)}, others{view(z), view(y)};
+          PreparedLaunch call(m, args);
+          call(s);
+          launch(*m, args, s);
+          const int first = fake().encodedMaps;
+          const long before = allocations;
+          for (int i = 0; i < 10; ++i) {
+            launch(*m, args, s);
+            call(s);
+          }
+          const int warm = fake().encodedMaps;
+          launch(*m, others, s);
+          const bool moved = [&] {
+            void *address;
+            std::memcpy(&address, fake().params + 128, sizeof address);
+            return address == z.data();
+          }();
+          return number(first) + " " + number(warm) + " " + number(fake().encodedMaps) + " " + number(moved) + " " +
+                 number(allocations - before);
+        }) == "2 2 4 1 0");
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Tensor maps and persistent blocks: what reaches the driver.
+#include "runtime/Launch.h"
+#include "runtime/Env.h"
+#include "tests/support/FakeCuda.h"
+#include "tests/support/InChild.h"
+
+#include <sectile/Buffer.h>
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <dlfcn.h>
+
+using namespace sectile;
+using namespace sectile::runtime;
+using test::Environment;
+using test::inChild;
+
+namespace {
+
+KernelArg tensor(void *data, std::vector<std::int64_t> dims, DType dtype = DType::f32) {
+  KernelArg a;
+  a.dtype = dtype;
+  a.rank = static_cast<int>(dims.size());
+  a.data = data;
+  std::uint64_t stride = 1; // wraps for dims that no memory has
+  for (int d = a.rank - 1; d >= 0; --d) {
+    a.dims[d] = dims[d];
+    a.strides[d] = static_cast<std::int64_t>(stride);
+    stride *= static_cast<std::uint64_t>(dims[d]);
+  }
+  return a;
+}
+template <class T> KernelArg view(Buffer<T> &b) {
+  return tensor(b.data(), {b.dims().begin(), b.dims().end()}, dtypeOf<T>);
+}
+/// A kernel of one tensor of rank 2, tiles of 4 x 8.
+LaunchInfo info2d() {
+  LaunchInfo info;
+  info.symbol = "k";
+  info.grid = {{0, 0, 4}, {0, 1, 8}};
+  info.threads = 128;
+  info.argRanks = {2};
+  return info;
+}
+std::shared_ptr<Artifact> artifact(LaunchInfo info) {
+  auto a = std::make_shared<Artifact>();
+  a->launch = std::move(info);
+  a->arch = "sm_90a";
+  a->ptx = ".version 8.0";
+  a->cubin = "\x7f"
+             "ELF";
+  return a;
+}
+std::shared_ptr<Module> module(LaunchInfo info, const char *name = "demo") {
+  return std::make_shared<Module>(name, artifact(std::move(info)));
+}
+std::string withFake(Environment e, const std::function<std::string()> &work) {
+  e.insert(e.begin(),
+           {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""}});
+  return inChild(e,
+                 [&] {
+                   reloadEnv();
+                   return work();
+                 })
+      .said;
+}
+void *fakeSymbol(const char *name) { return dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), name); }
+FakeCudaState &fake() { return *reinterpret_cast<FakeCudaStateFn *>(fakeSymbol("fakeCudaState"))(); }
+bool has(const std::string &text, const std::string &part) {
+  INFO(text);
+  INFO(part);
+  return text.find(part) != std::string::npos;
+}
+template <class F> std::string thrown(F work) {
+  try {
+    work();
+  } catch (const UserError &e) {
+    return e.what();
+  } catch (const InternalError &e) {
+    return e.what();
+  }
+  return "nothing thrown";
+}
+std::string number(long long n) { return std::to_string(n); }
+void *const somewhere = reinterpret_cast<void *>(std::uintptr_t(4096));
+
+/// Two tensors of bf16; each has a map, the second that of its transpose.
+LaunchInfo infoMaps() {
+  LaunchInfo info = info2d();
+  info.argRanks = {2, 2};
+  info.maps = {{.arg = 0, .dtype = DType::bf16, .order = {1, 0}, .box = {64, 128}, .swizzle = 128, .limits = {"inf", "dim(1,0)"}},
+               {.arg = 1, .dtype = DType::bf16, .order = {1, 0}, .box = {16, 32}, .swizzle = 32, .limits = {"inf", "inf"}}};
+  return info;
+}
+FakeTensorMap sentMap(std::size_t offset) {
+  FakeTensorMap m;
+  std::memcpy(&m, fake().params + offset, sizeof m);
+  return m;
+}
+std::string textOf(const FakeTensorMap &m) {
+  std::string said = number(m.type) + " [";
+  for (int i = 0; i < m.rank; ++i)
+    said += number(m.dims[i]) + (i + 1 < m.rank ? "," : "] [");
+  for (int i = 0; i + 1 < m.rank; ++i)
+    said += number(static_cast<long long>(m.strides[i])) + (i + 2 < m.rank ? "," : "");
+  said += "] [";
+  for (int i = 0; i < m.rank; ++i)
+    said += number(m.box[i]) + (i + 1 < m.rank ? "," : "] ");
+  return said + number(m.swizzle);
+}
+
+} // namespace
+
+TEST_CASE("TensorMaps: tensor maps come behind the arguments", "[runtime][launch][maps]") {
+  CHECK(withFake({}, [] {
+          Stream s(Device::gpu(0));
+          Buffer<bf16> x(s, 24, 96), y(s, 80, 32);
+          auto m = module(infoMaps());
+          launch(*m, std::vector{view(x), view(y)}, s);
+          // Two tensors of 40 bytes; maps at 128 and 256. Columns of x end at the rows of y.
+          const FakeTensorMap a = sentMap(128), b = sentMap(256);
+          return number(static_cast<long long>(fake().paramBytes)) + " " + number(a.address == x.data()) +
+                 number(b.address == y.data()) + " " + textOf(a) + " " + textOf(b);
+        }) == "384 11 9 [80,24] [192] [64,128] 3 9 [32,80] [64] [16,32] 1");
+}
+
+TEST_CASE("TensorMaps: axes of one element have any stride in a tensor map", "[runtime][launch][maps]") {
+  CHECK(withFake({}, [] {
+          Stream s(Device::gpu(0));
+          Buffer<bf16> x(s, 1, 96), y(s, 80, 32);
+          KernelArg row = view(x);
+          std::string said;
+          for (std::int64_t stride : {0, 7, -3}) {
+            row.strides[0] = stride;
+            launch(*module(infoMaps()), std::vector{row, view(y)}, s);
+            const FakeTensorMap a = sentMap(128);
+            said += number(a.dims[1]) + number(a.strides[0] % 16 == 0);
+          }
+          KernelArg odd = view(y);
+          odd.strides[0] = 33;
+          const std::string why = thrown([&] { launch(*module(infoMaps()), std::vector{row, odd}, s); });
+          return said + number(has(why, "internal error")) + number(has(why, "strides in bytes [66]"));
+        }) == "11111111");
+}
+
+TEST_CASE("TensorMaps: a tensor map without elements reads zeros and writes elsewhere", "[runtime][launch][maps]") {
+  CHECK(withFake({}, [] {
+          Stream s(Device::gpu(0));
+          Buffer<bf16> x(s, 24, 96), y(s, 80, 32);
+          LaunchInfo info = infoMaps();
+          info.maps[0].limits = {"inf", "sub(dim(1,1),32)"};
+          info.maps[1].limits = {"sub(0,5)", "inf"};
+          KernelArg in = view(x);
+          in.readOnly = true;
+          launch(*module(info), std::vector{in, view(y)}, s);
+          const FakeTensorMap a = sentMap(128), b = sentMap(256);
+          const auto *page = static_cast<const unsigned char *>(a.address);
+          bool zero = true;
+          for (int i = 0; i < 256; ++i)
+            zero &= page[i] == 0;
+          return textOf(a) + " " + textOf(b) + " " + number(a.address != x.data()) + number(b.address != y.data()) +
+                 number(a.address != b.address) + number(zero);
+        }) == "9 [1,1] [16] [64,128] 3 9 [1,1] [16] [16,32] 1 1111");
+}
+
+TEST_CASE("TensorMaps: a persistent kernel has no more blocks than run at once", "[runtime][launch][maps]") {
+  CHECK(withFake({}, [] {
+          Stream s(Device::gpu(0));
+          Buffer<float> large(s, 4000, 8), small(s, 40, 8);
+          LaunchInfo info = info2d();
+          info.persistent = true;
+          info.sharedBytes = 200000; // one block per multiprocessor
+          std::string said;
+          for (int cluster : {1, 2}) {
+            info.cluster = cluster;
+            auto m = module(info);
+            launch(*m, std::vector{view(large)}, s);
+            said += number(fake().gridX) + " ";
+            launch(*m, std::vector{view(small)}, s);
+            said += number(fake().gridX) + " ";
+            PreparedLaunch(m, std::vector{view(large)})(s);
+            said += number(fake().gridX) + " ";
+          }
+          return said;
+        }) == "132 10 132 132 20 132 ");
+}
+
+TEST_CASE("TensorMaps: tensor maps count as parameters", "[runtime][launch][maps]") {
+  LaunchInfo info;
+  info.argRanks.assign(46, 5);
+  std::vector<KernelArg> args(46, tensor(somewhere, {1, 1, 1, 1, 1}));
+  CHECK(thrown([&] { PreparedLaunch(module(info), args); }) == "nothing thrown");
+  info.maps = {{.arg = 0, .dtype = DType::f32, .order = {4, 3, 2, 1, 0}, .box = {1, 1, 1, 1, 1}, .swizzle = 16,
+                .limits = {"inf", "inf", "inf", "inf", "inf"}}};
+  CHECK(has(thrown([&] { PreparedLaunch(module(info), args); }),
+            "the 46 arguments take 4224 bytes of kernel parameters and the limit is 4096 [args_bytes]"));
+  info.maps[0].limits[2] = "dim(0";
+  CHECK(has(thrown([&] { module(info); }), "the limit \"dim(0\" of a tensor map is no expression"));
+}
