@@ -85,10 +85,11 @@ const Driver &driverOf(const Stream &stream, const CallSite &site) {
   return d.driver(site.loc);
 }
 
-/// The launch itself: everything is checked, the context is current.
+/// The launch itself: everything is checked, the context is current. `pointers`: to every parameter, instead of the
+/// buffer that holds them all.
 void launchPacked(const Driver &driver, Module &module, const Module::Loaded &loaded, std::int64_t programs,
                   std::int64_t parts, const void *params, std::size_t paramBytes,
-                  const detail::StreamImpl &stream, std::source_location loc) {
+                  const detail::StreamImpl &stream, std::source_location loc, void **pointers = nullptr) {
   const detail::DeviceImpl &d = *stream.device.handle();
   if (!module.isPinned()) {
     int capturing = cuCaptureNone;
@@ -104,7 +105,8 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
   CuResult result =
       driver.call.launchKernel(loaded.function, static_cast<unsigned>(programs * info.cluster),
                                static_cast<unsigned>(parts), 1, info.threads, 1, 1,
-                               static_cast<unsigned>(info.sharedBytes), stream.stream, nullptr, extra.data());
+                               static_cast<unsigned>(info.sharedBytes), stream.stream, pointers,
+                               pointers ? nullptr : extra.data());
   if (result == cuErrorLaunchOutOfResources)
     refuse({module.kernel(), loc},
            fmt::format(
@@ -138,15 +140,28 @@ void launchWithMaps(const Driver &driver, Module &module, const Module::Loaded &
                     std::int64_t programs, std::byte *params, std::size_t bytes, const detail::StreamImpl &stream,
                     std::source_location loc) {
   const LaunchInfo &info = module.artifact().launch;
-  if (!info.maps.empty()) {
-    bytes = alignUp(bytes, tensorMapAlignment);
-    writeTensorMaps(driver, module, args, stream, params + bytes, loc);
-    bytes += info.maps.size() * tensorMapBytes;
-  }
   if (info.persistent)
     programs = std::min(programs, std::max<std::int64_t>(
                                       blocksInFlight(info, loaded.registers, stream.device.properties()) / info.cluster, 1));
-  launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc);
+  if (info.maps.empty())
+    return launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc);
+  // The driver puts parameters from a buffer where the TMA unit cannot read maps (not at multiples of 64); given one by
+  // one, it minds their alignment. Null ends the list, for whoever looks at it.
+  std::array<void *, maxParameterBytes / 4> pointers;
+  std::size_t count = 0;
+  auto add = [&](std::size_t offset) {
+    if (count + 1 < pointers.size())
+      pointers[count++] = params + offset;
+  };
+  forEachParameter(args, [&](std::size_t offset, const void *, std::size_t) { add(offset); });
+  bytes = alignUp(bytes, tensorMapAlignment);
+  writeTensorMaps(driver, module, args, stream, params + bytes, loc);
+  for (std::size_t i = 0; i < info.maps.size(); ++i, bytes += tensorMapBytes)
+    add(bytes);
+  if (count + 1 == pointers.size())
+    throw InternalError(fmt::format("kernel {}: more than {} parameters beside tensor maps", module.kernel(), count));
+  pointers[count] = nullptr;
+  launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc, pointers.data());
 }
 
 } // namespace

@@ -415,7 +415,7 @@ FAKE(cuTensorMapEncodeTiled, void *map, int type, unsigned rank, void *address, 
 FAKE(cuLaunchKernel, Module *function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
      unsigned blockY, unsigned blockZ, unsigned sharedBytes, Stream *stream, void **params, void **extra) {
   ENTER_IN_CONTEXT(cuLaunchKernel)
-  if (!modules.count(function) || function->context != now() || params || gridX == 0)
+  if (!modules.count(function) || function->context != now() || !params == !extra || gridX == 0)
     return invalidValue;
   state.gridX = gridX, state.gridY = gridY, state.gridZ = gridZ;
   state.blockX = blockX, state.blockY = blockY, state.blockZ = blockZ;
@@ -425,7 +425,12 @@ FAKE(cuLaunchKernel, Module *function, unsigned gridX, unsigned gridY, unsigned 
   state.functionContext = function->context;
   const void *buffer = nullptr;
   std::size_t bytes = 0;
-  for (; *extra != nullptr; extra += 2)
+  if (params) { // one by one, in one piece of memory, the last one a map
+    buffer = params[0];
+    for (; *params; ++params)
+      bytes = std::size_t(static_cast<const char *>(*params) - static_cast<const char *>(buffer)) + 128;
+  }
+  for (; extra && *extra != nullptr; extra += 2)
     if (extra[0] == reinterpret_cast<void *>(1))
       buffer = extra[1];
     else if (extra[0] == reinterpret_cast<void *>(2))
