@@ -136,7 +136,7 @@ def Tgpu_PipeType : TypeDef<TgpuDialect, "Pipe"> {
   let description = [{
     Each of `stages` slots holds one buffer of each type in `buffers`, at multiples of 1024 bytes, and two mbarriers:
     `full` completes when the slot's bytes have arrived, `empty` when all consumer warps have released it.
-    - C1 (pipe_c1): stages is at least 1. C2 (pipe_c2): there is at least one buffer.
+    C1 (pipe_c1): stages is at least 1.
 
     Written `!tgpu.pipe<4, !tgpu.buffer<[1, 128, 64], bf16, [8, 3, 8, 16, 32]>, ..>`.
   }];

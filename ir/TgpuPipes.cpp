@@ -66,11 +66,11 @@ LogicalResult verifyRole(Operation *op, const char *rule, bool producer) {
                                    : "it stands outside the consumer of a tgpu.roles");
 }
 
-LogicalResult verifyPrograms(Operation *op, Value x, llvm::ArrayRef<int64_t> sizes, bool more = true) {
+LogicalResult verifyPrograms(Operation *op, const char *rule, Value x, llvm::ArrayRef<int64_t> sizes, bool more = true) {
   auto type = cast<TensorType>(x.getType());
   if (!isa<BlockArgument>(x) || int64_t(sizes.size()) > type.getRank() || !more ||
       llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
-    return broken(op, "programs_c1", "sizes " + text(sizes) + " of a tensor of rank " + llvm::Twine(type.getRank()));
+    return broken(op, rule, "sizes " + text(sizes) + " of a tensor of rank " + llvm::Twine(type.getRank()));
   return success();
 }
 
@@ -210,9 +210,9 @@ LogicalResult BulkStoreOp::verify() {
   return success();
 }
 
-LogicalResult ProgramsOp::verify() { return verifyPrograms(*this, getX(), getSizes()); }
+LogicalResult ProgramsOp::verify() { return verifyPrograms(*this, "programs_c1", getX(), getSizes()); }
 LogicalResult ProgramOp::verify() {
-  return verifyPrograms(*this, getX(), getSizes(), getOffsets().size() == getSizes().size() && int64_t(getGroup()) >= 1);
+  return verifyPrograms(*this, "program_c1", getX(), getSizes(), getOffsets().size() == getSizes().size() && int64_t(getGroup()) >= 1);
 }
 
 } // namespace sectile::tgpu
