@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // 04 matmul: C = A B in bf16 with f32 sums. The idea: a plain loop over K tiles; tensor cores, shared memory and
 // barriers are the compiler's.
+#include "samples/04_matmul/kernels.h"
 #include "samples/common/Sample.h"
 
 using namespace sectile;
 
-// 1. Kernel
-inline constexpr auto matmul =
-    kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
-      const int BM = cfg.pick("BM", {128, 64, 256});
-      const int BN = cfg.pick("BN", {256, 128, 192, 64});
-      const int BK = cfg.pick("BK", {64, 32, 128});
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, A.dim(1), BK))
-        acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-      C.store({m, n}, cast<bf16>(acc));
-    });
+// 1. Kernel: matmulOf in kernels.h
+inline constexpr auto &matmul = sample::matmulOf<bf16>;
 
 int main(int argc, char **argv) {
   return sample::guarded([&] {

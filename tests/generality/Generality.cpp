@@ -35,8 +35,8 @@ template std::vector<i8> normal(std::int64_t, unsigned, double);
 
 namespace {
 
-constexpr auto plainProduct = kernel(
-    "plain_product", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
+constexpr auto plainProduct =
+    kernel("plain_product", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
       auto [m, n] = grid(C, {BM, BN});
       Tile acc = zeros<f32>({BM, BN});
       for (Tile k : range(0, A.dim(1), BK))
@@ -53,8 +53,7 @@ double median(std::vector<double> v) {
 
 void printRate(Run &run, const char *name, double flops, const std::function<void()> &call) {
   constexpr std::int64_t side = 4096;
-  const std::int64_t depth =
-      std::max<std::int64_t>(1, std::llround(flops / (2.0 * side * side * BK))) * BK;
+  const std::int64_t depth = std::max<std::int64_t>(1, std::llround(flops / (2.0 * side * side * BK))) * BK;
   Guarded<bf16> a(run, normal<bf16>(side * depth, 1)), b(run, normal<bf16>(depth * side, 2)),
       c(run, side * side);
   const Prepared plain = plainProduct.prepare(a.view(side, depth), b.view(depth, side), c.view(side, side));

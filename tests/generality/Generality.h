@@ -75,8 +75,7 @@ template <class T, class F> void compare(Run &run, const Guarded<T> &memory, F w
 void printRate(Run &run, const char *name, double flops, const std::function<void()> &call);
 
 /// Launches once, and measures the kernel where rates are asked for and `flops` is above 0.
-template <class K, class... A>
-void launch(Run &run, const K &kernel, double flops, const A &...args) {
+template <class K, class... A> void launch(Run &run, const K &kernel, double flops, const A &...args) {
   run.beat();
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);

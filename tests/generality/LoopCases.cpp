@@ -8,21 +8,20 @@ using namespace generality;
 namespace {
 
 /// A step of K is taken where the table of blocks says so.
-constexpr auto blockSparse =
-    kernel("block_sparse", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<const i32, 2> Blocks,
-                              Tensor<bf16, 2> C) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, A.dim(1), BK))
-        when(Blocks.at(m / BM, k / BK) != 0, [&] {
-          acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-        });
-      C.store({m, n}, cast<bf16>(acc));
+constexpr auto blockSparse = kernel("block_sparse", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B,
+                                                       Tensor<const i32, 2> Blocks, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    when(Blocks.at(m / BM, k / BK) != 0, [&] {
+      acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
     });
+  C.store({m, n}, cast<bf16>(acc));
+});
 
 /// A is zero right of its diagonal, so that rows up to m + BM need K up to there alone.
-constexpr auto triangular = kernel(
-    "triangular", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
+constexpr auto triangular =
+    kernel("triangular", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
       auto [m, n] = grid(C, {BM, BN});
       Tile acc = zeros<f32>({BM, BN});
       for (Tile k : range(0, min(m + BM, A.dim(1)), BK))
@@ -31,28 +30,26 @@ constexpr auto triangular = kernel(
     });
 
 /// The blocks of K, in the order of a table.
-constexpr auto gathered =
-    kernel("gathered_loop", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<const i32, 1> Table,
-                               Tensor<bf16, 2> C) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile s : range(0, Table.dim(0))) {
-        Tile k = cast<Index>(Table.at(s)) * BK;
-        acc = mma(A.load({m, k}, {BM, BK}).fill(0), B.load({k, n}, {BK, BN}).fill(0), acc);
-      }
-      C.store({m, n}, cast<bf16>(acc));
-    });
+constexpr auto gathered = kernel("gathered_loop", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B,
+                                                     Tensor<const i32, 1> Table, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile s : range(0, Table.dim(0))) {
+    Tile k = cast<Index>(Table.at(s)) * BK;
+    acc = mma(A.load({m, k}, {BM, BK}).fill(0), B.load({k, n}, {BK, BN}).fill(0), acc);
+  }
+  C.store({m, n}, cast<bf16>(acc));
+});
 
 /// K comes from memory.
-constexpr auto runTimeTrips =
-    kernel("run_time_trips", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<const i32, 1> Length,
-                                Tensor<bf16, 2> C) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, cast<Index>(Length.at(0)), BK))
-        acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-      C.store({m, n}, cast<bf16>(acc));
-    });
+constexpr auto runTimeTrips = kernel("run_time_trips", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B,
+                                                          Tensor<const i32, 1> Length, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, cast<Index>(Length.at(0)), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
+  C.store({m, n}, cast<bf16>(acc));
+});
 
 constexpr auto whileLoop =
     kernel("while_loop", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
@@ -79,19 +76,18 @@ constexpr auto loopInLoop =
     });
 
 /// silu(X W1) * (X W3).
-constexpr auto gateAndUp =
-    kernel("gate_and_up", [](Tensor<const bf16, 2> X, Tensor<const bf16, 2> W1, Tensor<const bf16, 2> W3,
-                             Tensor<bf16, 2> Y) {
-      constexpr int Half = BN / 2;
-      auto [m, n] = grid(Y, {BM, Half});
-      Tile gate = zeros<f32>({BM, Half}), up = zeros<f32>({BM, Half});
-      for (Tile k : range(0, X.dim(1), BK)) {
-        Tile x = X.load({m, k}, {BM, BK});
-        gate = mma(x, W1.load({k, n}, {BK, Half}), gate);
-        up = mma(x, W3.load({k, n}, {BK, Half}), up);
-      }
-      Y.store({m, n}, cast<bf16>(gate * sigmoid(gate) * up));
-    });
+constexpr auto gateAndUp = kernel("gate_and_up", [](Tensor<const bf16, 2> X, Tensor<const bf16, 2> W1,
+                                                    Tensor<const bf16, 2> W3, Tensor<bf16, 2> Y) {
+  constexpr int Half = BN / 2;
+  auto [m, n] = grid(Y, {BM, Half});
+  Tile gate = zeros<f32>({BM, Half}), up = zeros<f32>({BM, Half});
+  for (Tile k : range(0, X.dim(1), BK)) {
+    Tile x = X.load({m, k}, {BM, BK});
+    gate = mma(x, W1.load({k, n}, {BK, Half}), gate);
+    up = mma(x, W3.load({k, n}, {BK, Half}), up);
+  }
+  Y.store({m, n}, cast<bf16>(gate * sigmoid(gate) * up));
+});
 
 /// A B C D with a middle of 64: the first product is a loop, the last one fills the rows.
 constexpr auto chained =
@@ -107,20 +103,19 @@ constexpr auto chained =
     });
 
 /// Rows offsets[g] to offsets[g + 1] of X times W[g]^T.
-constexpr auto grouped =
-    kernel("grouped_product", [](Tensor<const bf16, 2> X, Tensor<const bf16, 3> W, Tensor<const i32, 1> Offsets,
-                                 Tensor<bf16, 2> Y) {
-      auto [g, n] = grid(W, {1, BN});
-      Tile lo = cast<Index>(Offsets.at(g)), hi = cast<Index>(Offsets.at(g + 1));
-      Tensor<const bf16, 2> x = X.slice(0, lo, hi);
-      Tensor<bf16, 2> y = Y.slice(0, lo, hi);
-      for (Tile r : range(0, hi - lo, BM)) {
-        Tile acc = zeros<f32>({BM, BN});
-        for (Tile k : range(0, X.dim(1), BK))
-          acc = mma(x.load({r, k}, {BM, BK}), W.load({g, n, k}, {1, BN, BK}).drop(0).t(), acc);
-        y.store({r, n}, cast<bf16>(acc));
-      }
-    });
+constexpr auto grouped = kernel("grouped_product", [](Tensor<const bf16, 2> X, Tensor<const bf16, 3> W,
+                                                      Tensor<const i32, 1> Offsets, Tensor<bf16, 2> Y) {
+  auto [g, n] = grid(W, {1, BN});
+  Tile lo = cast<Index>(Offsets.at(g)), hi = cast<Index>(Offsets.at(g + 1));
+  Tensor<const bf16, 2> x = X.slice(0, lo, hi);
+  Tensor<bf16, 2> y = Y.slice(0, lo, hi);
+  for (Tile r : range(0, hi - lo, BM)) {
+    Tile acc = zeros<f32>({BM, BN});
+    for (Tile k : range(0, X.dim(1), BK))
+      acc = mma(x.load({r, k}, {BM, BK}), W.load({g, n, k}, {1, BN, BK}).drop(0).t(), acc);
+    y.store({r, n}, cast<bf16>(acc));
+  }
+});
 
 /// Shapes and operands of the cases with A [M, K] and B [K, N].
 struct Square {
@@ -156,8 +151,8 @@ SECTILE_CASE("block-sparse") {
       make<i32>(rows * columns, [&](std::int64_t i) { return taken(i / columns, i % columns) ? 1 : 0; });
   Guarded<i32> table(run, blocks);
   const double share = double(std::count(blocks.begin(), blocks.end(), 1)) / double(blocks.size());
-  launch(run, blockSparse, p.flops() * share, p.A.view(p.M, p.K), p.B.view(p.K, p.N), table.view(rows, columns),
-         p.C.view(p.M, p.N));
+  launch(run, blockSparse, p.flops() * share, p.A.view(p.M, p.K), p.B.view(p.K, p.N),
+         table.view(rows, columns), p.C.view(p.M, p.N));
   p.check(run, [&](std::int64_t m, std::int64_t k) { return taken(m / BM, k / BK); });
 }
 
@@ -189,8 +184,8 @@ SECTILE_CASE("run-time-trips") {
     Square p(run);
     const std::int64_t length = std::min(trips * BK, p.K);
     Guarded<i32> count(run, std::vector<i32>{i32(length)});
-    launch(run, runTimeTrips, length == p.K ? p.flops() : 0, p.A.view(p.M, p.K), p.B.view(p.K, p.N), count.view(1),
-           p.C.view(p.M, p.N));
+    launch(run, runTimeTrips, length == p.K ? p.flops() : 0, p.A.view(p.M, p.K), p.B.view(p.K, p.N),
+           count.view(1), p.C.view(p.M, p.N));
     p.check(run, [&](std::int64_t, std::int64_t k) { return k < length; });
   }
 }
@@ -202,15 +197,18 @@ SECTILE_CASE("while-loop") {
 }
 
 SECTILE_CASE("loop-in-loop") {
-  const std::int64_t E = size(run, 3, 8), M = size(run, 150, 4096), N = size(run, 72, 4096), K = size(run, 96, 512);
+  const std::int64_t E = size(run, 3, 8), M = size(run, 150, 4096), N = size(run, 72, 4096),
+                     K = size(run, 96, 512);
   const std::vector<bf16> a = normal<bf16>(E * M * K, 1), b = normal<bf16>(E * K * N, 2);
   Guarded<bf16> A(run, a), B(run, b), C(run, M * N);
-  launch(run, loopInLoop, 2.0 * double(E * M) * double(N * K), A.view(E, M, K), B.view(E, K, N), C.view(M, N));
+  launch(run, loopInLoop, 2.0 * double(E * M) * double(N * K), A.view(E, M, K), B.view(E, K, N),
+         C.view(M, N));
   compare(run, C, [&](std::int64_t i) {
     Sum s;
     for (std::int64_t e = 0; e < E; ++e)
       for (std::int64_t k = 0; k < K; ++k)
-        s.add(double(a[std::size_t((e * M + i / N) * K + k)]) * double(b[std::size_t((e * K + k) * N + i % N)]));
+        s.add(double(a[std::size_t((e * M + i / N) * K + k)]) *
+              double(b[std::size_t((e * K + k) * N + i % N)]));
     return s;
   });
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file `sectile_whitebox generality [NAME ..]`: the kernels of this folder lowered for sm_90a by the default
-/// schedule, and run thread by thread on the executor, against the same references.
+/// \file `sectile_whitebox generality [NAME ..]`: the kernels of this folder lowered for sm_90a by the
+/// default schedule, and run thread by thread on the executor, against the same references.
+#include "tests/support/OnThreads.h"
 #include "tests/generality/Generality.h"
 #include "tests/support/InterpHarness.h"
-#include "tests/support/OnThreads.h"
 
 #include <string_view>
 

@@ -7,14 +7,13 @@ using namespace generality;
 
 namespace {
 
-constexpr auto timesTranspose =
-    kernel("times_transpose", [](Tensor<const bf16, 2> A, Tensor<bf16, 2> C) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, A.dim(1), BK))
-        acc = mma(A.load({m, k}, {BM, BK}), A.load({n, k}, {BN, BK}).t(), acc);
-      C.store({m, n}, cast<bf16>(acc));
-    });
+constexpr auto timesTranspose = kernel("times_transpose", [](Tensor<const bf16, 2> A, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), A.load({n, k}, {BN, BK}).t(), acc);
+  C.store({m, n}, cast<bf16>(acc));
+});
 
 /// 3 x 3, stride 1, padded by one: pixels beyond the image are lanes that do not exist. X is N H W C, W is
 /// 3 3 C O, Y is N H W O.
@@ -34,28 +33,26 @@ constexpr auto convolution =
     });
 
 /// relu(A) * scale, computed in f32, times B.
-constexpr auto computed =
-    kernel("computed_operand", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C,
-                                  Scalar<f32> scale) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, A.dim(1), BK)) {
-        Tile a = max(cast<f32>(A.load({m, k}, {BM, BK})), 0.0f) * scale;
-        acc = mma(cast<bf16>(a), B.load({k, n}, {BK, BN}), acc);
-      }
-      C.store({m, n}, cast<bf16>(acc));
-    });
+constexpr auto computed = kernel("computed_operand", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B,
+                                                        Tensor<bf16, 2> C, Scalar<f32> scale) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK)) {
+    Tile a = max(cast<f32>(A.load({m, k}, {BM, BK})), 0.0f) * scale;
+    acc = mma(cast<bf16>(a), B.load({k, n}, {BK, BN}), acc);
+  }
+  C.store({m, n}, cast<bf16>(acc));
+});
 
 /// Weights of 8 bits with a scale per column.
-constexpr auto weightOnly =
-    kernel("int8_weights", [](Tensor<const bf16, 2> A, Tensor<const i8, 2> W, Tensor<const f32, 2> S,
-                              Tensor<bf16, 2> C) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, A.dim(1), BK))
-        acc = mma(A.load({m, k}, {BM, BK}), cast<bf16>(W.load({k, n}, {BK, BN})), acc);
-      C.store({m, n}, cast<bf16>(acc * broadcast(S.load({0, n}, {1, BN}), {BM, BN})));
-    });
+constexpr auto weightOnly = kernel("int8_weights", [](Tensor<const bf16, 2> A, Tensor<const i8, 2> W,
+                                                      Tensor<const f32, 2> S, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), cast<bf16>(W.load({k, n}, {BK, BN})), acc);
+  C.store({m, n}, cast<bf16>(acc * broadcast(S.load({0, n}, {1, BN}), {BM, BN})));
+});
 
 constexpr auto sharedByBatch =
     kernel("shared_weights", [](Tensor<const bf16, 3> A, Tensor<const bf16, 2> W, Tensor<bf16, 3> C) {
@@ -75,17 +72,16 @@ constexpr auto batched =
       C.store({b, m, n}, cast<bf16>(acc));
     });
 
-constexpr auto biasGelu =
-    kernel("bias_gelu", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<const bf16, 2> Bias,
-                           Tensor<bf16, 2> C) {
-      auto [m, n] = grid(C, {BM, BN});
-      Tile acc = zeros<f32>({BM, BN});
-      for (Tile k : range(0, A.dim(1), BK))
-        acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-      Tile x = acc + broadcast(cast<f32>(Bias.load({0, n}, {1, BN})), {BM, BN});
-      Tile inner = (x + x * x * x * 0.044715f) * 0.7978845608f;
-      C.store({m, n}, cast<bf16>(x * 0.5f * (tanh(inner) + 1.0f)));
-    });
+constexpr auto biasGelu = kernel("bias_gelu", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B,
+                                                 Tensor<const bf16, 2> Bias, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
+  Tile x = acc + broadcast(cast<f32>(Bias.load({0, n}, {1, BN})), {BM, BN});
+  Tile inner = (x + x * x * x * 0.044715f) * 0.7978845608f;
+  C.store({m, n}, cast<bf16>(x * 0.5f * (tanh(inner) + 1.0f)));
+});
 
 /// The product with each operand stored either way.
 template <class T, bool TA, bool TB, MmaPolicy policy = MmaPolicy::exact>
@@ -148,8 +144,8 @@ SECTILE_CASE("times-transpose") {
 }
 
 SECTILE_CASE("convolution") {
-  const std::int64_t N = size(run, 2, 16), H = size(run, 9, 64), W = size(run, 19, 64), C = size(run, 72, 256),
-                     O = size(run, 40, 512);
+  const std::int64_t N = size(run, 2, 16), H = size(run, 9, 64), W = size(run, 19, 64),
+                     C = size(run, 72, 256), O = size(run, 40, 512);
   const std::vector<bf16> x = normal<bf16>(N * H * W * C, 1), w = normal<bf16>(9 * C * O, 2);
   Guarded<bf16> X(run, x), Weights(run, w), Y(run, N * H * W * O);
   launch(run, convolution, 2.0 * double(N * H * W) * double(O * C) * 9, X.view(N, H, W, C),
@@ -185,10 +181,12 @@ SECTILE_CASE("computed-operand") {
 SECTILE_CASE("int8-weights") {
   Operands<bf16> p(run);
   const std::vector<i8> w = normal<i8>(p.K * p.N, 3, 40);
-  const std::vector<f32> scales = make<f32>(p.N, [](std::int64_t n) { return 0.01f + 0.001f * float(n % 17); });
+  const std::vector<f32> scales =
+      make<f32>(p.N, [](std::int64_t n) { return 0.01f + 0.001f * float(n % 17); });
   Guarded<i8> W(run, w);
   Guarded<f32> S(run, scales);
-  launch(run, weightOnly, p.flops(), p.A.view(p.M, p.K), W.view(p.K, p.N), S.view(1, p.N), p.C.view(p.M, p.N));
+  launch(run, weightOnly, p.flops(), p.A.view(p.M, p.K), W.view(p.K, p.N), S.view(1, p.N),
+         p.C.view(p.M, p.N));
   compare(run, p.C, [&](std::int64_t i) {
     Sum s;
     for (std::int64_t k = 0; k < p.K; ++k)
@@ -203,7 +201,8 @@ namespace {
 template <class K> void batchCase(Run &run, const K &kernel, bool shared) {
   const std::int64_t Z = size(run, 3, 16), M = size(run, 150, 2048), N = size(run, 72, 2048),
                      Depth = size(run, 100, 1024);
-  const std::vector<bf16> a = normal<bf16>(Z * M * Depth, 1), b = normal<bf16>((shared ? 1 : Z) * Depth * N, 2);
+  const std::vector<bf16> a = normal<bf16>(Z * M * Depth, 1),
+                          b = normal<bf16>((shared ? 1 : Z) * Depth * N, 2);
   Guarded<bf16> A(run, a), B(run, b), C(run, Z * M * N);
   const double flops = 2.0 * double(Z * M) * double(N * Depth);
   if constexpr (std::is_same_v<K, std::remove_const_t<decltype(sharedByBatch)>>)
@@ -229,7 +228,8 @@ SECTILE_CASE("bias-gelu") {
   const double scale = 1 / std::sqrt(double(p.K));
   const std::vector<bf16> w = normal<bf16>(p.K * p.N, 3, scale), bias = normal<bf16>(p.N, 4);
   Guarded<bf16> W(run, w), Bias(run, bias);
-  launch(run, biasGelu, p.flops(), p.A.view(p.M, p.K), W.view(p.K, p.N), Bias.view(1, p.N), p.C.view(p.M, p.N));
+  launch(run, biasGelu, p.flops(), p.A.view(p.M, p.K), W.view(p.K, p.N), Bias.view(1, p.N),
+         p.C.view(p.M, p.N));
   compare(run, p.C, [&](std::int64_t i) {
     Sum s;
     for (std::int64_t k = 0; k < p.K; ++k)

@@ -23,11 +23,12 @@
 namespace bench {
 
 struct Options {
-  std::vector<std::string> suites; ///< of memory, gemm, latency
-  std::vector<std::string> only;   ///< parts of op names; empty: all
+  std::vector<std::string> suites;  ///< of memory, gemm, latency
+  std::vector<std::string> only;    ///< parts of op names; empty: all
+  std::vector<std::string> configs; ///< of products, instead of the lists: "BM=128,warps=8"
   bool quick = false, tune = true, candidates = false, allowNoGpu = false;
-  int rounds = 7;        ///< of ratios, at least 5
-  double budget = 0;     ///< seconds of the memory suite; later shapes are left out. 0: no limit
+  int rounds = 7;    ///< of ratios, at least 5
+  double budget = 0; ///< seconds of the memory and the gemm suite; later shapes are left out. 0: no limit
   std::string out, program;
   bool wants(const std::string &op) const;
 };

@@ -86,13 +86,19 @@ int main(int argc, char **argv) {
   app.add_option("--suite", options.suites, "What to measure")
       ->delimiter(',')
       ->check(CLI::IsMember({"memory", "gemm", "latency"}));
-  app.add_option("--only", options.only, "Only operations whose name contains one of these")->delimiter(',');
+  app.add_option(
+         "--only", options.only,
+         "Only operations whose name contains one of these; of products also gemm_nt/bf16/4096x4096x4096")
+      ->delimiter(',');
   app.add_option("--rounds", options.rounds, "Alternated rounds of every ratio")
       ->check(CLI::Range(5, 1000))
       ->capture_default_str();
-  app.add_option("--budget", options.budget, "Seconds of the memory suite, later shapes are left out; 0: all")
+  app.add_option("--budget", options.budget,
+                 "Seconds of the memory and of the gemm suite, later shapes are left out; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--config", options.configs,
+                 "Products: these instead of the list, as BM=128,BN=256,BK=64,warps=8,stages=4");
   app.add_option("--out", options.out, "Also write the JSON lines to this file");
   app.add_flag("--quick", options.quick, "Fewer shapes, half the samples, default configurations");
   app.add_flag("!--no-tune", options.tune, "Default configurations instead of the best of a list");
