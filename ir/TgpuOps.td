@@ -458,7 +458,7 @@ def Tgpu_WgmmaWaitOp : TgpuOp<"wgmma_wait", [AllTypesMatch<["values", "results"]
   }];
   let arguments = (ins I64Attr:$pending, Variadic<Tile_Shaped>:$values);
   let results = (outs Variadic<Tile_Shaped>:$results);
-  let assemblyFormat = "$pending attr-dict ($values^ `:` type($values))?";
+  let assemblyFormat = "$pending (`for` $values^ `:` type($values))? attr-dict";
   let hasVerifier = 1;
 }
 

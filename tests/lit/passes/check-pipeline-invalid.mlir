@@ -40,7 +40,7 @@ func.func @wrong_arrivals_full(%A: !t, %B: !t, %n: i32) attributes {tile.kernel,
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -89,7 +89,7 @@ func.func @wrong_arrivals_empty(%A: !t, %B: !t, %n: i32) attributes {tile.kernel
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -138,7 +138,7 @@ func.func @phase_off_by_one(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tg
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -186,7 +186,7 @@ func.func @reused_slot(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -236,7 +236,7 @@ func.func @extra_commit(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -284,7 +284,7 @@ func.func @missing_commit(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -334,7 +334,7 @@ func.func @open_end(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.targe
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -384,7 +384,7 @@ func.func @all_threads(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -433,7 +433,7 @@ func.func @wrong_bytes(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -482,7 +482,7 @@ func.func @buffer_twice(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -530,7 +530,7 @@ func.func @buffer_missing(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -577,7 +577,7 @@ func.func @missing_wait(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %acc : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -630,7 +630,7 @@ func.func @extra_fill(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.tar
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -682,7 +682,7 @@ func.func @branch_and_loop(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgp
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -731,7 +731,7 @@ func.func @other_bounds(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -780,7 +780,7 @@ func.func @other_start(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -829,7 +829,7 @@ func.func @other_step(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.tar
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -887,7 +887,7 @@ func.func @other_condition(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgp
         }
         scf.yield %s : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -935,7 +935,7 @@ func.func @missing_release(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgp
         tgpu.wgmma_wait 1
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -984,7 +984,7 @@ func.func @kept_slot(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.targ
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 1 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1034,7 +1034,7 @@ func.func @read_after_release(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, 
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1089,7 +1089,7 @@ func.func @unknown_slot(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1137,7 +1137,7 @@ func.func @released_too_early(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, 
         tgpu.pipe_release %pipe keep 0 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1186,7 +1186,7 @@ func.func @released_too_early_next_trip(%A: !t, %B: !t, %n: i32) attributes {til
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1281,7 +1281,7 @@ func.func @read_beside_wait(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tg
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       // expected-error @+1 {{the result of a product is used without the wait for it [check_pipeline_c12]; use what tgpu.wgmma_wait gives for it}}
       %c = tile.cast %sum : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
@@ -1331,7 +1331,7 @@ func.func @short_wait(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.tar
         scf.yield %d : tensor<64x64xf32, #l>
       }
       // expected-error @+1 {{a wait that leaves 1 products under way names the result of one of them, with 0 behind it [check_pipeline_c12]; leave fewer under way}}
-      %ready = tgpu.wgmma_wait 1 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 1 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1381,7 +1381,7 @@ func.func @two_sums(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.targe
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1427,11 +1427,11 @@ func.func @old_sum(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.target
         %d = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b mn, %acc : !s, !s, tensor<64x64xf32, #l>
         %e = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b mn, %d : !s, !s, tensor<64x64xf32, #l>
         // expected-error @+1 {{a wait names a result to which a later product adds [check_pipeline_c12]; name the later result}}
-        %f = tgpu.wgmma_wait 0 %d : tensor<64x64xf32, #l>
+        %f = tgpu.wgmma_wait 0 for %d : tensor<64x64xf32, #l>
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1482,7 +1482,7 @@ func.func @slot_written(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1535,7 +1535,7 @@ func.func @overwritten(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1588,7 +1588,7 @@ func.func @overwritten_by_others(%A: !t, %B: !t, %n: i32) attributes {tile.kerne
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1637,7 +1637,7 @@ func.func @endless(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.target
         tgpu.pipe_release %pipe keep 0 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1734,7 +1734,7 @@ func.func @past_the_end(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.t
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1784,7 +1784,7 @@ func.func @overlapping(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -1889,7 +1889,7 @@ func.func @many_states(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.ta
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t

@@ -44,7 +44,7 @@ func.func @matmul(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.target 
         tgpu.pipe_release %pipe keep 1 : !p
         scf.yield %d : tensor<64x64xf32, #l>
       }
-      %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       %c = tile.cast %ready : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
       tgpu.global_store %c, %A[%i, %z] axes [] lo[] hi[] : tensor<64x64xbf16, #l>, !t
@@ -88,7 +88,7 @@ func.func @guarded(%A: !t, %B: !t, %n: i32) attributes {tile.kernel, tgpu.target
         %s = scf.if %t -> (tensor<64x64xf32, #l>) {
         %a, %b = tgpu.pipe_wait %pipe : !p -> !s, !s
         %d = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b mn, %acc : !s, !s, tensor<64x64xf32, #l>
-        %e = tgpu.wgmma_wait 0 %d : tensor<64x64xf32, #l>
+        %e = tgpu.wgmma_wait 0 for %d : tensor<64x64xf32, #l>
         tgpu.pipe_release %pipe keep 0 : !p
         scf.yield %e : tensor<64x64xf32, #l>
         } else {
@@ -143,7 +143,7 @@ func.func @carried(%A: !t, %B: !t, %C: !t) attributes {tile.kernel, tgpu.target 
       %next = tile.binary add %j, %m : index
       %a, %b = tgpu.pipe_wait %pipe : !p -> !s, !s
       %d = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b mn, %acc : !s, !s, tensor<64x64xf32, #l>
-      %e = tgpu.wgmma_wait 0 %d : tensor<64x64xf32, #l>
+      %e = tgpu.wgmma_wait 0 for %d : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 0 : !p
       scf.yield %m, %e, %next : index, tensor<64x64xf32, #l>, index
     }
@@ -151,12 +151,12 @@ func.func @carried(%A: !t, %B: !t, %C: !t) attributes {tile.kernel, tgpu.target 
     %last, %all = scf.for %j = %z to %end#2 step %k iter_args(%before = %zero, %sum = %end#1) -> (tensor<64x64xf32, #l>, tensor<64x64xf32, #l>) {
       %a, %b = tgpu.pipe_wait %pipe : !p -> !s, !s
       %d = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b mn, %zero : !s, !s, tensor<64x64xf32, #l>
-      %ready = tgpu.wgmma_wait 1 %before : tensor<64x64xf32, #l>
+      %ready = tgpu.wgmma_wait 1 for %before : tensor<64x64xf32, #l>
       tgpu.pipe_release %pipe keep 1 : !p
       %more = tile.binary add %sum, %ready : tensor<64x64xf32, #l>
       scf.yield %d, %more : tensor<64x64xf32, #l>, tensor<64x64xf32, #l>
     }
-    %rest = tgpu.wgmma_wait 0 %last : tensor<64x64xf32, #l>
+    %rest = tgpu.wgmma_wait 0 for %last : tensor<64x64xf32, #l>
     tgpu.pipe_release %pipe keep 0 : !p
     %total = tile.binary add %all, %rest : tensor<64x64xf32, #l>
     %c = tile.cast %total : tensor<64x64xf32, #l> -> tensor<64x64xbf16, #l>
@@ -198,7 +198,7 @@ func.func @two(%A: !t, %B: !t, %C: !t) attributes {tile.kernel, tgpu.target = "s
       tgpu.pipe_release %pipe keep 1 : !p
       scf.yield %e : tensor<64x64xf32, #l>
     }
-    %ready = tgpu.wgmma_wait 0 %sum : tensor<64x64xf32, #l>
+    %ready = tgpu.wgmma_wait 0 for %sum : tensor<64x64xf32, #l>
     tgpu.pipe_release %pipe keep 0 : !p
     tgpu.pipe_release %q keep 0 : !q
   }
@@ -219,7 +219,7 @@ func.func @alone(%v: tensor<1x64x64xbf16>) attributes {tile.kernel, tgpu.target 
     tgpu.fence_async
     tgpu.barrier
     %d = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %own, %own mn, %acc : !s, !s, tensor<64x64xf32, #l>
-    %e = tgpu.wgmma_wait 0 %d : tensor<64x64xf32, #l>
+    %e = tgpu.wgmma_wait 0 for %d : tensor<64x64xf32, #l>
     scf.yield %e : tensor<64x64xf32, #l>
   }
   return
