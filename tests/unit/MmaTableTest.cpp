@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
 #include <set>
 
 using namespace sectile;
@@ -44,12 +45,21 @@ Coords ptxB(const MmaRow &row, int l, int e) {
 }
 Coords ptxC(const MmaRow &, int l, int e) { return {l / 4 + 8 * (e >> 1), l % 4 * 2 + (e & 1)}; }
 
+/// PTX ISA, "Register Fragments for wgmma.mma_async": d of m64nN, and a in registers, of lane l of warp w.
+Coords wgmmaD(int w, int l, int e) { return {16 * w + l / 4 + 8 * ((e >> 1) & 1), 8 * (e >> 2) + l % 4 * 2 + (e & 1)}; }
+Coords wgmmaARegister(int w, int l, int e, int perReg) {
+  const int r = e / perReg;
+  return {16 * w + l / 4 + 8 * (r & 1), (l % 4) * perReg + e % perReg + 4 * perReg * (r >> 1)};
+}
+
 std::int64_t at(const Coords &c, int columns) { return std::int64_t(c[0]) * columns + c[1]; }
 
 } // namespace
 
 TEST_CASE("every fragment is PTX's and covers its operand exactly", "[mma]") {
   for (const MmaRow &row : mmaRows()) {
+    if (row.kind != MmaKind::MmaSync)
+      continue;
     INFO(row.name);
     struct Case {
       const MmaFragment *fragment;
@@ -96,7 +106,7 @@ TEST_CASE("names, mnemonics and intrinsics of rows", "[mma]") {
     INFO(row.name);
     CHECK(names.insert(row.name).second);
     CHECK(mnemonics.insert(row.mnemonic).second);
-    CHECK(intrinsics.insert(row.intrinsic).second);
+    CHECK((row.kind == MmaKind::Wgmma ? row.intrinsic.empty() : intrinsics.insert(row.intrinsic).second));
     CHECK(findMma(row.name) == &row);
     CHECK(&row.operand(MmaOperand::A) == &row.a);
     CHECK(&row.operand(MmaOperand::B) == &row.b);
@@ -104,6 +114,10 @@ TEST_CASE("names, mnemonics and intrinsics of rows", "[mma]") {
     const std::string shape =
         "m" + std::to_string(row.m) + "n" + std::to_string(row.n) + "k" + std::to_string(row.k);
     CHECK(row.name.find("_" + shape + "_") != std::string::npos);
+    if (row.kind == MmaKind::Wgmma) {
+      CHECK(row.mnemonic.find("wgmma.mma_async.sync.aligned." + shape + ".") == 0);
+      continue;
+    }
     CHECK(row.mnemonic.find("." + shape + ".row.col.") != std::string::npos);
     CHECK(row.intrinsic.find("." + shape + ".row.col.") != std::string::npos);
   }
@@ -153,6 +167,8 @@ TEST_CASE("warp-tiled operands: coverage, owners and atoms by exhaustion", "[mma
   for (const MmaRow &row : mmaRows())
     for (Tile t : {Tile{1, 1, 1, 1, 1}, Tile{2, 4, 2, 2, 2}, Tile{3, 5, 3, 1, 1}, Tile{6, 12, 1, 2, 4},
                    Tile{4, 2, 5, 4, 1}, Tile{2, 6, 2, 1, 2}}) {
+      if (row.kind != MmaKind::MmaSync)
+        continue;
       const int m = row.m * t.atomsM, n = row.n * t.atomsN, k = row.k * t.atomsK;
       for (MmaOperand which : {MmaOperand::A, MmaOperand::B, MmaOperand::C}) {
         const std::vector<std::int32_t> shape = which == MmaOperand::A   ? std::vector<std::int32_t>{m, k}
@@ -234,4 +250,72 @@ TEST_CASE("the 16-bit accumulator is the next product's A operand", "[mma]") {
     const Layout p = *warpTiled(row.a.layout, shape, 4, 1, MmaOperand::A);
     CHECK(conversionKind(s, p) <= ConversionKind::RenameRegisters);
   }
+}
+
+TEST_CASE("rows of wgmma: shapes, types and fragments", "[mma]") {
+  std::map<std::string, std::vector<int>> lengths; // of n, by types
+  for (const MmaRow &row : mmaRows()) {
+    if (row.kind != MmaKind::Wgmma)
+      continue;
+    INFO(row.name);
+    CHECK(row.feature == Feature::wgmma);
+    CHECK(row.m == 64);
+    CHECK(row.k * int(byteSize(row.a.dtype)) == 32);
+    CHECK(row.mnMajor == (byteSize(row.a.dtype) == 2));
+    CHECK(row.policyOnly == (row.a.dtype == DType::f32));
+    CHECK(row.c.dtype == (row.a.dtype == DType::i8 || row.a.dtype == DType::u8 ? DType::i32 : DType::f32));
+    const std::string types = row.name.substr(row.name.rfind('_') + 1);
+    lengths[types].push_back(row.n);
+    CHECK(row.name == "sm90_m64n" + std::to_string(row.n) + "k" + std::to_string(row.k) + "_" + types);
+
+    const Layout &d = row.c.layout, &a = row.a.layout;
+    CHECK(d.shape() == std::vector<std::int32_t>{64, row.n});
+    CHECK(a.shape() == std::vector<std::int32_t>{64, row.k});
+    CHECK(d.numWarps() == 4);
+    CHECK(a.numWarps() == 4);
+    CHECK(row.c.regs() == row.n / 2);
+    CHECK(row.a.regs() == 4);
+    REQUIRE(d.numRegs() == row.n / 2);
+    int bad = 0;
+    for (int w = 0; w < 4; ++w)
+      for (int lane = 0; lane < 32; ++lane) {
+        // Factors of n above a power of two are repetitions: registers are numbered by them last.
+        for (int e = 0; e < d.numRegs(); ++e)
+          bad += d.coords(e, lane, w) != wgmmaD(w, lane, e);
+        for (int e = 0; e < a.numRegs(); ++e)
+          bad += a.coords(e, lane, w) != wgmmaARegister(w, lane, e, row.a.elemsPerReg);
+      }
+    CHECK(bad == 0);
+  }
+  // PTX ISA, wgmma.mma_async: n of floats is any multiple of 8, of integers 8, 24 or a multiple of 16.
+  std::vector<int> floats, integers = {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256};
+  for (int n = 8; n <= 256; n += 8)
+    floats.push_back(n);
+  CHECK(lengths.size() == 11);
+  for (const auto &[types, n] : lengths) {
+    INFO(types);
+    CHECK(n == (types.substr(0, 3) == "s32" ? integers : floats));
+  }
+}
+
+TEST_CASE("the widest wgmma that divides, by types and target", "[mma]") {
+  const Target &a100 = *findTarget("sm_80"), &h200 = *findTarget("sm_90a");
+  auto pick = [](const Target &t, MmaQuery q) {
+    const MmaRow *row = selectWgmma(t, q);
+    return row ? row->name : std::string();
+  };
+  CHECK(pick(h200, {DType::bf16, DType::bf16, DType::f32, 128, 256, 64}) == "sm90_m64n256k16_f32bf16bf16");
+  CHECK(pick(h200, {DType::bf16, DType::bf16, DType::f32, 64, 512, 64}) == "sm90_m64n256k16_f32bf16bf16");
+  CHECK(pick(h200, {DType::f16, DType::f16, DType::f32, 64, 8 * 17, 16}) == "sm90_m64n136k16_f32f16f16");
+  CHECK(pick(h200, {DType::f16, DType::f16, DType::f32, 64, 8 * 37, 16}) == "sm90_m64n8k16_f32f16f16");
+  CHECK(pick(h200, {DType::i8, DType::u8, DType::i32, 64, 40, 32}) == "sm90_m64n8k32_s32s8u8");
+  CHECK(pick(h200, {DType::i8, DType::i8, DType::i32, 64, 72, 32}) == "sm90_m64n24k32_s32s8s8");
+  CHECK(pick(h200, {DType::e4m3, DType::e5m2, DType::f32, 64, 64, 32}) == "sm90_m64n64k32_f32e4m3e5m2");
+  CHECK(pick(h200, {DType::f32, DType::f32, DType::f32, 64, 64, 32}).empty());
+  CHECK(pick(h200, {DType::f32, DType::f32, DType::f32, 64, 64, 32, true}) == "sm90_m64n64k8_f32tf32tf32");
+  CHECK(pick(h200, {DType::bf16, DType::bf16, DType::f32, 32, 64, 64}).empty());
+  CHECK(pick(h200, {DType::bf16, DType::bf16, DType::f32, 64, 12, 64}).empty());
+  CHECK(pick(h200, {DType::bf16, DType::bf16, DType::f32, 64, 64, 24}).empty());
+  CHECK(pick(h200, {DType::bf16, DType::bf16, DType::bf16, 64, 64, 64}).empty());
+  CHECK(pick(a100, {DType::bf16, DType::bf16, DType::f32, 128, 256, 64}).empty());
 }
