@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule of an op has a wrong program that breaks it.
 
-A rule is a label in brackets in the op definitions, as (mma_c1). tests/lit/ir/<dialect>/invalid.mlir must have a function
-of that name, in a piece that expects an error with [mma_c1]; and no function there may name a rule that does not exist.
+A rule is a label in brackets in the op definitions, as (mma_c1). tests/lit/ir/<dialect>/invalid.mlir, or invalid-pipes.mlir
+beside it, must have a function of that name, in a piece that expects an error with [mma_c1]; and no function there may name
+a rule that does not exist.
 
 Usage: check_rules.py [--root DIR]     prints each violation, exits with 1 on any
        check_rules.py --self-test      seeds one violation of each kind and expects each to be reported
@@ -22,7 +23,8 @@ def check(root):
         rules = {label for source in sources for label in re.findall(r"\((\w+_c\d+)\)", (root / source).read_text())}
         tests = f"tests/lit/ir/{dialect}/invalid.mlir"
         shown = set()
-        for piece in re.split(r"^// -----$", (root / tests).read_text(), flags=re.M):
+        files = [file for name in ("invalid.mlir", "invalid-pipes.mlir") if (file := (root / tests).with_name(name)).exists()]
+        for piece in re.split(r"^// -----$", "\n// -----\n".join(file.read_text() for file in files), flags=re.M):
             for label in re.findall(r"func\.func @(\w+?_c\d+)(?:_\w+)?\(", piece):
                 if label not in rules:
                     yield f"{tests}: @{label} names no rule of {sources[1]}"
