@@ -102,6 +102,16 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
   Regs d = regs(op.getAcc());
   const Layout &fragment = row->c.layout;
   const size_t perAtom = size_t(fragment.numRegs());
+  // Registers by coordinate: those of one atom lie apart where its width has an odd factor.
+  std::map<std::pair<std::int32_t, std::int32_t>, int> registerAt;
+  for (int r = 0; r < sums->numRegs(); ++r) {
+    Coords c = sums->regCoords(r);
+    registerAt[{c[0], c[1]}] = r;
+  }
+  auto sumOf = [&](int i, int j, size_t e) -> llvm::Value *& {
+    Coords c = fragment.regCoords(int(e));
+    return d[size_t(registerAt.at({i * row->m * grid.m + c[0], j * row->n * grid.n + c[1]}))];
+  };
   const bool isInteger = row->c.dtype == DType::i32;
   const bool has16Bits = row->mnMajor;
   const char type = isInteger ? 'r' : 'f';
@@ -156,10 +166,9 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
   for (int k = 0; k < stepsK; ++k)
     for (int i = 0; i < atomsM; ++i)
       for (int j = 0; j < atomsN; ++j) {
-        const int first = atomReg(*sums, fragment, i, j);
         llvm::SmallVector<llvm::Value *> operands;
         for (size_t r = 0; r < perAtom; ++r)
-          operands.push_back(d[size_t(first) + r]);
+          operands.push_back(sumOf(i, j, r));
         if (aInRegisters)
           operands.append(packed[{i, k}]);
         else
@@ -169,7 +178,7 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
                                             std::int64_t(k) * row->k)));
         llvm::Value *made = uniformAssembly(result, text, constraints, operands);
         for (size_t r = 0; r < perAtom; ++r)
-          d[size_t(first) + r] = b.CreateExtractValue(made, unsigned(r));
+          sumOf(i, j, r) = b.CreateExtractValue(made, unsigned(r));
       }
   uniformAssembly(b.getVoidTy(), "wgmma.commit_group.sync.aligned;", "~{memory}", {});
   set(op.getResult(), std::move(d));
@@ -229,14 +238,11 @@ mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
   const std::int64_t bytes = std::int64_t(byteSize(t)), columns = staging.getShape()[3], slots = staging.getShape()[1];
   const std::int64_t span = columns * bytes, stripBytes = 16 * span;
   const GroupGrid grid = groupsOf(*layout);
-  // The layout is that of whole atoms of 64 rows; their width is what lies between the first two along N, or all.
-  const std::int64_t n = layout->dim(1) / grid.n / std::int64_t(layout->reps()[1]);
   const int perRow = int(layout->dim(1)) / grid.n; // columns of a warp, over all its atoms
   llvm::Value *number = uniformWarp();
   llvm::Value *group = b.CreateLShr(number, i32(2)), *inGroup = b.CreateAnd(number, i32(3));
   llvm::Value *groupM = b.CreateAnd(group, i32(grid.m - 1)),
               *groupN = b.CreateLShr(group, i32(std::countr_zero(unsigned(grid.m))));
-  (void)n;
 
   // Registers by coordinate: the same offsets hold in every thread.
   std::map<std::pair<int, int>, int> at;

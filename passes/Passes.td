@@ -54,7 +54,8 @@ def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
     scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "Target row">,
-                 Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">];
+                 Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">,
+                 Option<"pipelined", "pipelined", "bool", "true", "Asynchronous products, with operands loaded ahead">];
 }
 
 def StageOperandsPass : SectilePass<"sectile-stage-operands", "StageOperands"> {

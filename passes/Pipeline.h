@@ -13,7 +13,7 @@ namespace sectile::passes {
 struct Schedule {
   int warps = 0; ///< warps per block; 0: the default rule chooses from tile sizes
   int cluster = 0; ///< blocks that run one program together; 0: by rule
-  int stages = 0; ///< slots of pipelined loads; 0: as many as fit
+  int stages = 0; ///< slots of pipelined loads; 0: as many as fit, 1: no pipelines and no asynchronous products
   int raster = 0; ///< programs of a group along rows, see MakePersistent; 0: by rule
   int split = 0; ///< parts that share a reduction; 0: by rule at the launch, 1: never
 };

@@ -18,6 +18,17 @@ bool hasTiles(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), isTileType) || llvm::any_of(op->getResultTypes(), isTileType);
 }
 
+/// The op of the program itself that is or contains `op`: in a persistent kernel the loop over programs is around it.
+Operation *topOf(Operation *op) {
+  auto isProgram = [](Operation *parent) {
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    return isKernel(parent) || (loop && !loop.getBody()->getOps<tgpu::ProgramOp>().empty());
+  };
+  while (!isProgram(op->getParentOp()))
+    op = op->getParentOp();
+  return op;
+}
+
 /// Reads of memory that nothing in this kernel writes: of arguments that are only read, where nothing is stored
 /// before.
 bool readsConstantScalar(Operation *op) {
@@ -29,15 +40,13 @@ bool readsConstantScalar(Operation *op) {
   if (!x)
     return false;
   bool writes = false;
-  op->getParentOfType<func::FuncOp>().walk([&](tgpu::GlobalStoreOp store) {
-    // Stores behind the last loop around the read cannot come before it.
-    Operation *top = op;
-    while (!isKernel(top->getParentOp()))
-      top = top->getParentOp();
-    Operation *storeTop = store;
-    while (!isKernel(storeTop->getParentOp()))
-      storeTop = storeTop->getParentOp();
-    writes |= storeTop == top || storeTop->isBeforeInBlock(top);
+  Operation *top = topOf(op);
+  op->getParentOfType<func::FuncOp>().walk([&](Operation *store) {
+    if (!isa<tgpu::GlobalStoreOp, tgpu::BulkStoreOp>(store))
+      return;
+    // Stores behind the outermost loop around the read cannot come before it.
+    Operation *storeTop = topOf(store);
+    writes |= storeTop == top || storeTop->getBlock() != top->getBlock() || storeTop->isBeforeInBlock(top);
   });
   return !writes;
 }

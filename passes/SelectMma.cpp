@@ -51,7 +51,7 @@ void widenF16(MmaOp op) {
   op.getResult().replaceAllUsesExcept(rounded, rounded);
 }
 
-Product findRow(MmaOp op, const Target &target) {
+Product findRow(MmaOp op, const Target &target, bool pipelined) {
   ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
   Product p{op, nullptr, int(a[0]), int(b[1]), int(a[1]), nullptr, 0};
   auto dtype = [](Value v) { return *dtypeOfType(elementOf(v.getType())); };
@@ -59,7 +59,7 @@ Product findRow(MmaOp op, const Target &target) {
                        op.getPolicy() == MmaPolicy::k_tf32};
   p.row = selectMma(target, query);
   // On warpgroups: with TMA for the operands, and as many accumulators as a thread can have beside the rest.
-  if (target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
+  if (pipelined && target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
     if (const MmaRow *row = selectWgmma(target, query))
       for (int groups : {2, 1}) {
         auto grid = warpGrid(*row, p.m, p.n, p.k, groups * warpgroup);
@@ -120,7 +120,7 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
     SmallVector<Product> products;
     func.walk([&](MmaOp op) {
       widenF16(op);
-      products.push_back(findRow(op, *target));
+      products.push_back(findRow(op, *target, pipelined));
     });
     int64_t count = warps.getValue();
     if (count == 0)

@@ -42,6 +42,7 @@ struct Group {
   SmallVector<tgpu::StageLoadOp> loads;
   Operation *firstUse = nullptr; ///< in the loads' block
   Operation *lastUse = nullptr;  ///< there, or, where products of the last iteration are under way, in the loop's block
+  Operation *issuedAt = nullptr; ///< the stage_load in whose place the producer fills the pipe
   tgpu::WgmmaWaitOp within;      ///< then: the wait in the loop for products of earlier iterations
   Value pipe;
 };
@@ -80,6 +81,7 @@ public:
       g.pipe = tgpu::PipeCreateOp::create(b, g.loads.front().getLoc(), type, /*full=*/1, /*empty=*/warps, /*free=*/1,
                                           IntegerAttr(), IntegerAttr());
     }
+    orderLoads();
     const RoleRegisters registers = registersFor(warps);
     auto roles = tgpu::RolesOp::create(b, loc, registers.producer, registers.consumer);
     Block &producer = roles.getProducer().emplaceBlock(), &consumer = roles.getConsumer().emplaceBlock();
@@ -157,26 +159,47 @@ private:
     auto staged = dyn_cast<tgpu::StageLoadOp>(op);
     if (!staged)
       return isa<tgpu::PipeCreateOp, tgpu::RolesOp>(op);
-    for (Group &g : groups) {
-      if (!llvm::is_contained(g.loads, staged))
+    for (Group *g : inOrder) {
+      if (g->issuedAt != op)
         continue;
-      if (g.loads.back() != staged)
-        return true;
-      auto type = cast<tgpu::PipeType>(g.pipe.getType());
-      int64_t bytes = 0;
-      for (tgpu::BufferType buffer : type.getBuffers())
-        bytes += buffer.bytes();
-      tgpu::PipeAcquireOp::create(b, g.loads.front().getLoc(), g.pipe, bytes);
-      for (auto [i, member] : llvm::enumerate(g.loads)) {
-        SmallVector<Value> offsets;
-        for (Value v : member.getOffsets())
-          offsets.push_back(map.lookupOrDefault(v));
-        tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
-      }
-      tgpu::PipeCommitOp::create(b, staged.getLoc(), g.pipe);
-      return true;
+      issue(*g, b, map);
     }
     return true;
+  }
+
+  /// Pipes of one block are filled in the order in which the consumers wait for them: each at its own last load, or where
+  /// the one before it is filled.
+  void orderLoads() {
+    for (Group &g : groups) {
+      g.issuedAt = g.loads.back();
+      inOrder.push_back(&g);
+    }
+    llvm::stable_sort(inOrder, [](Group *a, Group *b) {
+      return a->firstUse != b->firstUse && a->firstUse->getBlock() == b->firstUse->getBlock() &&
+             a->firstUse->isBeforeInBlock(b->firstUse);
+    });
+    DenseMap<Block *, Operation *> latest;
+    for (Group *g : inOrder) {
+      Operation *&before = latest[g->issuedAt->getBlock()];
+      if (before && g->issuedAt->isBeforeInBlock(before))
+        g->issuedAt = before;
+      before = g->issuedAt;
+    }
+  }
+
+  void issue(Group &g, OpBuilder &b, IRMapping &map) {
+    auto type = cast<tgpu::PipeType>(g.pipe.getType());
+    int64_t bytes = 0;
+    for (tgpu::BufferType buffer : type.getBuffers())
+      bytes += buffer.bytes();
+    tgpu::PipeAcquireOp::create(b, g.loads.front().getLoc(), g.pipe, bytes);
+    for (auto [i, member] : llvm::enumerate(g.loads)) {
+      SmallVector<Value> offsets;
+      for (Value v : member.getOffsets())
+        offsets.push_back(map.lookupOrDefault(v));
+      tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
+    }
+    tgpu::PipeCommitOp::create(b, g.loads.back().getLoc(), g.pipe);
   }
 
   void consume(Group &g) {
@@ -200,6 +223,7 @@ private:
   func::FuncOp func;
   RoleSlice slice;
   SmallVector<Group> groups;
+  SmallVector<Group *> inOrder; ///< as the consumers wait
 };
 
 struct SpecialiseWarps : sectile::passes::impl::SpecialiseWarpsPassBase<SpecialiseWarps> {

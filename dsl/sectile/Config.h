@@ -32,7 +32,7 @@ public:
 
   // Schedule choices; 0 lets the compiler choose.
   int warps = 0;   ///< warps per block
-  int stages = 0;  ///< depth of pipelined loads; 1: each waits for the one before
+  int stages = 0;  ///< depth of pipelined loads; 1: none, products by warps alone
   int cluster = 0; ///< blocks that run one program together, for rows too long for one block; 1: never more
   int raster = 0;  ///< programs along rows that blocks of a persistent kernel take together; 1: row after row
   int split = 0;   ///< blocks that share the loop of a kernel that only accumulates; 1: never
