@@ -147,12 +147,19 @@ bool Cluster::runPart() {
   barrier(/*ofCluster=*/true);
   started = false;
   next = 0;
+  products.clear();
+  unready.clear();
+  fences = seenFences = 0;
+  pipes.assign(program.pipes.size(), {});
+  places.assign(std::size_t(program.numPlaces), {});
   while (next < int(program.actions.size()) && !failed()) {
     const Action &action = program.actions[std::size_t(next++)];
     action(*this);
   }
   if (!underWay.empty())
     fail(program.func, "a block ends while copies into it are under way");
+  if (!products.empty())
+    fail(products.front()->op, "a block ends while the product is under way");
   return !failed();
 }
 
@@ -164,6 +171,7 @@ void Cluster::fail(Operation *op, const std::string &what) {
 void Cluster::barrier(bool ofCluster) {
   ++run.epoch;
   run.across += ofCluster;
+  seenFences = fences;
 }
 
 bool Cluster::touch(Operation *op, Cell &c, int thread, bool write, const char *memory) {
@@ -219,6 +227,12 @@ char *Cluster::touchShared(Operation *op, const BufferAt &buffer, std::int64_t a
     fail(op, say("thread ", thread, " moves ", bytes, " bytes at once, from byte ", at, " of shared memory"));
     return nullptr;
   }
+  if (write)
+    if (const ProductGroup *reader = readerOf(at, at + bytes)) {
+      fail(op, say("thread ", thread, " writes byte ", at,
+                   " of shared memory, which a product under way reads: ", ExecFault{reader->op, {}}.text()));
+      return nullptr;
+    }
   char *memory = shared.data() + block * program.sharedBytes + at;
   for (std::int64_t i = 0; i < bytes; i += program.sharedGrain) {
     Cell &c = cellAt(memory + i);
@@ -233,8 +247,10 @@ char *Cluster::touchShared(Operation *op, const BufferAt &buffer, std::int64_t a
                    " of shared memory, which was last written through another buffer: both are live"));
       return nullptr;
     }
-    if (write)
+    if (write) {
       c.buffer = std::uint16_t(buffer.number);
+      c.fence = fences + 1;
+    }
   }
   return memory;
 }
@@ -290,6 +306,10 @@ std::vector<std::int64_t> Executor::grid(std::span<const KernelArg> args) const 
     const KernelArg &x = args[cast<BlockArgument>(grid.getX()).getArgNumber()];
     for (auto [d, size] : llvm::enumerate(grid.getSizes()))
       programs.push_back((x.dims[d] + size - 1) / size);
+  } else if (ProgramsOp space = impl->program.programs) {
+    const KernelArg &x = args[cast<BlockArgument>(space.getX()).getArgNumber()];
+    for (auto [d, size] : llvm::enumerate(space.getSizes()))
+      programs.push_back((x.dims[d] + size - 1) / size);
   }
   return programs;
 }
@@ -298,6 +318,21 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts) co
   std::int64_t total = 1;
   for (std::int64_t n : grid(args))
     total *= n;
+  if (impl->program.persistent) {
+    exec::RunState run(args);
+    run.result.counts = impl->program.counted;
+    exec::Cluster cluster(impl->program, run);
+    cluster.wantedParts = parts;
+    cluster.consumersFirst = consumersFirst;
+    cluster.blockCount = std::min(total, persistentBlocks);
+    for (std::int64_t n = 0; n < cluster.blockCount; ++n) {
+      cluster.blockNumber = n;
+      if (!cluster.runProgram({}))
+        break;
+      run.result.programs += (total - n + cluster.blockCount - 1) / cluster.blockCount;
+    }
+    return std::move(run.result);
+  }
   std::vector<ProgramSample> all(static_cast<std::size_t>(total));
   for (std::int64_t at = 0; at < total; ++at)
     all[std::size_t(at)].number = at;
@@ -312,12 +347,17 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts,
   std::vector<std::int64_t> programs = grid(args);
   exec::Cluster cluster(p, run);
   cluster.wantedParts = parts;
+  cluster.consumersFirst = consumersFirst;
   std::vector<OpCounts> before;
   for (const ProgramSample &sample : samples) {
     std::vector<std::int64_t> number(programs.size());
     std::int64_t rest = sample.number;
     for (std::size_t d = programs.size(); d-- > 0; rest /= programs[d])
       number[d] = rest % programs[d];
+    if (p.persistent) { // a block that takes this program alone
+      cluster.blockCount = std::accumulate(programs.begin(), programs.end(), std::int64_t(1), std::multiplies<>());
+      cluster.blockNumber = exec::placeInOrder(number, programs, p.group);
+    }
     if (sample.times != 1)
       before = std::exchange(run.result.counts, p.counted);
     if (!cluster.runProgram(std::move(number)))

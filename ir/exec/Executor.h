@@ -75,6 +75,10 @@ public:
                  std::span<const ProgramSample> samples) const;
   /// Programs along each axis of the grid; empty: there is one.
   std::vector<std::int64_t> grid(std::span<const KernelArg> args) const;
+  /// A run has at most this many blocks of a persistent kernel.
+  static constexpr std::int64_t persistentBlocks = 3;
+  /// Which role of a kernel with tgpu.roles goes on while both can: the consumers, else the producer.
+  bool consumersFirst = false;
 
   struct Impl;
 

@@ -329,6 +329,16 @@ Action make(Program &p, MmaSyncOp op) {
   };
 }
 
+ProductInto makeProduct(DType a, DType b, bool rounded, const Slot &sum, std::int64_t k) {
+  const Layout &layout = sum.table->layout;
+  Product product(a, b, rounded, sum, sum, {layout.dim(0), layout.dim(1)}, k);
+  if (!product.exists())
+    return nullptr;
+  return [=](Cluster &block, std::vector<char> left, std::vector<char> right) {
+    product(block, std::move(left), std::move(right));
+  };
+}
+
 // mma_fma's operands come through shared memory: Shared.cpp has the reads.
 Action makeFmaProduct(Program &p, MmaFmaOp op, std::function<std::vector<char>(Cluster &, bool)> operand) {
   Slot acc = p.slot(op.getAcc()), r = p.define(op.getResult());

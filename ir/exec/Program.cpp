@@ -29,7 +29,9 @@ const llvm::DenseMap<TypeID, Maker> &makers() {
               PermuteOp, ReshapeOp, GridOp, DimOp, SliceOp, ConvertLayoutOp, tgpu::ReduceOp, MmaSyncOp,
               MmaFmaOp, GlobalLoadOp, GlobalStoreOp, GlobalGatherOp, MisalignOp, FillOutsideOp, BufferAllocOp,
               BufferViewOp, CopyOp, CopyOutOp, BarrierOp, ClusterStartOp, PeerCopyOp, PeerWaitOp,
-              SplitRangeOp, CombinePartsOp>();
+              SplitRangeOp, CombinePartsOp, PipeCreateOp, PipeAcquireOp, PipeCommitOp, PipeWaitOp,
+              PipeReleaseOp, TmaLoadOp, BulkStoreOp, WgmmaOp, WgmmaWaitOp, FenceAsyncOp, BlockNumberOp,
+              ProgramsOp, ProgramOp>();
   return table;
 }
 
@@ -138,6 +140,12 @@ bool Program::decode(func::FuncOp f) {
     if (op.getOffset())
       sharedGrain = std::gcd(sharedGrain, std::int64_t(*op.getOffset()));
   });
+  f.walk([&](PipeCreateOp op) {
+    for (BufferType buffer : op.getPipe().getType().getBuffers())
+      sharedGrain = std::min(sharedGrain, std::int64_t(byteSize(*dtypeOfType(buffer.getElementType()))));
+  });
+  f.walk([&](WgmmaOp) { hasProducts = true; });
+  persistent = f->hasAttr(persistentAttr);
   sharedBytes = std::int64_t(llvm::alignTo(std::uint64_t(sharedBytes), std::uint64_t(sharedGrain)));
   for (BlockArgument arg : f.getArguments()) {
     if (isa<tileir::TensorType>(arg.getType()))
@@ -149,7 +157,9 @@ bool Program::decode(func::FuncOp f) {
 }
 
 bool Program::block(mlir::Block &b) {
-  return llvm::all_of(b.without_terminator(), [&](Operation &op) { return operation(&op); });
+  return llvm::all_of(b, [&](Operation &op) {
+    return op.hasTrait<OpTrait::IsTerminator>() || operation(&op);
+  });
 }
 
 bool Program::operation(Operation *op) {
@@ -159,6 +169,8 @@ bool Program::operation(Operation *op) {
     return whileLoop(loop);
   if (auto choice = dyn_cast<scf::IfOp>(op))
     return branch(choice);
+  if (auto both = dyn_cast<RolesOp>(op))
+    return roles(both);
   for (Type t : llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
                                          llvm::to_vector(op->getResultTypes()))) {
     auto layout = layoutOf(t);
@@ -171,7 +183,20 @@ bool Program::operation(Operation *op) {
   Action action = maker->second(*this, op);
   if (!action)
     return false;
-  actions.push_back(std::move(action));
+  SmallVector<Slot> tiles; // that must be ready
+  if (hasProducts && !isa<WgmmaWaitOp>(op))
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto product = dyn_cast<WgmmaOp>(op);
+      if (layoutOf(operand.get().getType()) && !(product && &operand == &product.getAccMutable()))
+        tiles.push_back(slot(operand.get()));
+    }
+  if (tiles.empty())
+    actions.push_back(std::move(action));
+  else
+    actions.push_back([=, action = std::move(action)](Cluster &b) {
+      if (b.ready(op, tiles))
+        action(b);
+    });
   return true;
 }
 
@@ -184,6 +209,19 @@ void Program::transfer(ValueRange from, ArrayRef<Slot> to) {
     return llvm::any_of(to, [&](const Slot &t) { return s.offset == t.offset; });
   });
   SmallVector<Slot> target(to);
+  if (hasProducts) // results under way stay so
+    actions.push_back([=](Cluster &b) {
+      SmallVector<std::shared_ptr<ProductGroup>> groups;
+      for (const Slot &s : source) {
+        auto found = b.unready.find(s.offset);
+        groups.push_back(found == b.unready.end() ? nullptr : found->second);
+      }
+      for (auto [t, group] : llvm::zip_equal(target, groups))
+        if (group)
+          b.unready[t.offset] = group;
+        else
+          b.unready.erase(t.offset);
+    });
   if (!overlap) {
     actions.push_back([=](Cluster &b) {
       for (auto [s, t] : llvm::zip_equal(source, target))
@@ -259,6 +297,23 @@ bool Program::whileLoop(scf::WhileOp op) {
       b.next = end;
   };
   transfer(op.getAfterArguments(), results);
+  return true;
+}
+
+bool Program::roles(RolesOp op) {
+  if (blocks > 1)
+    return bool(refuse(op, "roles do not run on clusters"));
+  int first = int(actions.size());
+  actions.emplace_back();
+  if (!block(op.getProducer().front()))
+    return false;
+  int consumer = int(actions.size());
+  if (!block(op.getConsumer().front()))
+    return false;
+  int end = int(actions.size());
+  actions[std::size_t(first)] = [=, op = op.getOperation()](Cluster &b) {
+    b.runRoles(op, first + 1, consumer, end);
+  };
   return true;
 }
 

@@ -17,6 +17,8 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 
 namespace sectile::tgpu::exec {
 
@@ -59,7 +61,8 @@ struct View {
 struct BufferAt {
   std::int64_t offset = 0;
   BufferType type;
-  int number = 0; ///< of its allocation, from 1
+  int number = 0; ///< of its allocation, or of its place in a pipe's slots, from 1
+  int place = -1; ///< of a pipe: in Cluster::places, which a wait sets; the offset counts from there
 };
 
 // --- memory with its history
@@ -71,6 +74,7 @@ struct Cell {
   std::uint32_t writeEpoch = 0, readEpoch = 0, writeAcross = 0, readAcross = 0, sentAcross = 0;
   std::uint16_t writer = 0, reader = 0; ///< threads; several readers: `many`
   std::uint16_t buffer = 0;             ///< shared memory: the buffer through which it was written
+  std::uint32_t fence = 0; ///< shared memory: the fence that shows the last write to wgmma and TMA
   std::uint8_t readBlock = 0;           ///< several: `manyBlocks`
   bool underWay = false;                ///< sent by a block, not waited for
   static constexpr std::uint16_t many = 0xffff;
@@ -96,6 +100,60 @@ struct RunState {
   std::uint32_t epoch = 0, across = 0;
   ExecResult result;
   explicit RunState(std::span<const KernelArg> args);
+};
+
+// --- pipes and products under way
+// ----------------------------------------------------------------------------------
+
+/// An mbarrier (PTX ISA, mbarrier objects). A phase ends when no arrival and no byte is missing.
+struct Mbarrier {
+  std::int64_t expected = 1, pending = 1, bytes = 0, phase = 0;
+  /// The phase of this parity has ended, as far as a wait can see.
+  bool passed(std::int64_t parity) const { return (phase & 1) != parity; }
+  void settle() {
+    if (pending > 0 || bytes != 0)
+      return;
+    ++phase;
+    pending = expected;
+  }
+};
+
+struct PipeSlot {
+  Mbarrier full, empty;
+  bool acquired = false, held = false;
+  std::vector<bool> filled; ///< per buffer
+};
+/// Places in program order, each counted from 0: slot number = place mod stages.
+struct PipeState {
+  std::int64_t fills = 0, waits = 0, releases = 0;
+  std::vector<PipeSlot> slots;
+};
+/// Where the buffers of a wait lie.
+struct PipePlace {
+  int pipe = -1;
+  std::int64_t wait = 0; ///< number of the wait that set it
+  std::size_t buffer = 0;
+  std::int64_t offset = 0;
+};
+
+class Cluster;
+/// A group of wgmma instructions. Operands in shared memory are read when it ends.
+struct ProductGroup {
+  mlir::Operation *op = nullptr;
+  std::function<void(Cluster &, ProductGroup &)> finish;
+  std::vector<BufferAt> reads;        ///< at their final places
+  std::vector<char> registers;        ///< a, whole, where it comes from registers
+  std::shared_ptr<ProductGroup> from; ///< gives the accumulator; null: `value` has it
+  std::vector<char> value;            ///< by registers and threads: the accumulator, in the end the result
+  bool ended = false, replaced = false;
+};
+
+/// What one role has to do, and where it stands.
+struct Role {
+  const char *name;
+  int next, end;
+  mlir::Operation *waitsAt = nullptr; ///< null: for nothing
+  std::string waitsFor;
 };
 
 // --- programs
@@ -137,6 +195,25 @@ public:
   bool send(mlir::Operation *op, char *memory, std::int64_t bytes, std::vector<Cell *> &sent);
   void barrier(bool ofCluster);
 
+  // Pipes.cpp: roles, pipes, the TMA unit
+  void runRoles(mlir::Operation *op, int producer, int consumer, int end);
+  /// The running role goes no further until another has done something. @pre nothing is done yet
+  void block(mlir::Operation *op, std::string what);
+  /// A buffer at its place in shared memory; none after a fault.
+  std::optional<BufferAt> placed(mlir::Operation *op, const BufferAt &buffer);
+  /// The TMA unit reads or writes an element of global memory; false after a fault.
+  bool touchByTma(mlir::Operation *op, int range, const char *at, std::int64_t bytes, bool write);
+  /// The TMA unit writes a whole buffer.
+  bool fillShared(mlir::Operation *op, const BufferAt &buffer);
+  // Wgmma.cpp
+  /// A product under way reads these bytes: null if there is none.
+  const ProductGroup *readerOf(std::int64_t begin, std::int64_t end) const;
+  /// Products under way may read this buffer, or have read it; false after a fault.
+  bool readByProduct(mlir::Operation *op, const BufferAt &buffer, bool ends);
+  /// No slot of `tiles` holds a result under way; else a fault.
+  bool ready(mlir::Operation *op, llvm::ArrayRef<Slot> tiles);
+  void fence() { ++fences; }
+
   const Program &program;
   RunState &run;
   int next = 0;                     ///< the next action
@@ -147,6 +224,14 @@ public:
   std::map<std::int64_t, std::vector<Cell *>> underWay; ///< per count of arrivals
   std::int64_t wantedParts = 1, parts = 1, part = 0; ///< blocks that share a program, and the one that runs
   std::vector<std::vector<char>> partials;           ///< values of the parts so far, put together
+  std::int64_t blockNumber = 0, blockCount = 1;      ///< of a persistent kernel
+  bool consumersFirst = false;                       ///< the role that runs while both can
+  Role *running = nullptr;
+  std::int64_t progress = 0; ///< counts what a role may wait for
+  std::vector<PipeState> pipes;
+  std::vector<PipePlace> places;
+  std::vector<std::shared_ptr<ProductGroup>> products;              ///< under way, oldest first
+  std::map<std::int64_t, std::shared_ptr<ProductGroup>> unready;    ///< by the slot of the value
 
 private:
   bool runPart();
@@ -155,10 +240,10 @@ private:
   std::vector<char> values;
   std::vector<Cell> sharedCells;
   std::uint32_t firstEpoch = 0, firstAcross = 0; ///< of the running program
+  std::uint32_t fences = 0, seenFences = 0;      ///< those with a barrier behind them
 };
 
 using Action = std::function<void(Cluster &)>;
-class Cluster;
 
 struct Program {
   mlir::func::FuncOp func;
@@ -171,6 +256,10 @@ struct Program {
   std::int64_t valueBytes = 0;
   int numViews = 0;
   tileir::GridOp grid;
+  ProgramsOp programs;
+  bool persistent = false, hasProducts = false;
+  std::int64_t group = 1; ///< of the order of programs
+  int numPlaces = 0;      ///< of Cluster::places
   std::vector<OpCounts> counted;
 
   int blockOf(int thread) const { return thread / (threads / blocks); }
@@ -185,6 +274,7 @@ struct Program {
   int view(mlir::Value v) const { return viewNumbers.lookup(v); }
   int defineView(mlir::Value v) { return viewNumbers[v] = numViews++; }
   llvm::DenseMap<mlir::Value, BufferAt> buffers;
+  llvm::DenseMap<mlir::Value, BufferAt> pipes; ///< `place`: the number of the pipe; `number`: of its first buffer
   int numBuffers = 0;
   /// A place for an op's counts.
   int count(mlir::Operation *op);
@@ -199,6 +289,7 @@ private:
   bool forLoop(mlir::scf::ForOp op);
   bool whileLoop(mlir::scf::WhileOp op);
   bool branch(mlir::scf::IfOp op);
+  bool roles(RolesOp op);
   /// Copies values at once, so that they may change places.
   void transfer(mlir::ValueRange from, llvm::ArrayRef<Slot> to);
 
@@ -296,6 +387,34 @@ Action make(Program &p, BarrierOp op);
 Action make(Program &p, ClusterStartOp op);
 Action make(Program &p, PeerCopyOp op);
 Action make(Program &p, PeerWaitOp op);
+
+// Pipes.cpp
+Action make(Program &p, PipeCreateOp op);
+Action make(Program &p, PipeAcquireOp op);
+Action make(Program &p, PipeCommitOp op);
+Action make(Program &p, PipeWaitOp op);
+Action make(Program &p, PipeReleaseOp op);
+Action make(Program &p, TmaLoadOp op);
+Action make(Program &p, BulkStoreOp op);
+Action make(Program &p, BlockNumberOp op);
+Action make(Program &p, ProgramsOp op);
+Action make(Program &p, ProgramOp op);
+// Wgmma.cpp
+Action make(Program &p, WgmmaOp op);
+Action make(Program &p, WgmmaWaitOp op);
+Action make(Program &p, FenceAsyncOp op);
+
+/// sum += a * b, with whole row-major operands; `rounded`: inputs to tf32.
+using ProductInto = std::function<void(Cluster &, std::vector<char> a, std::vector<char> b)>;
+/// Null: there is no such product.
+ProductInto makeProduct(DType a, DType b, bool rounded, const Slot &sum, std::int64_t k);
+/// The byte address of each element of a buffer, in row-major order, from its start.
+std::vector<std::int64_t> elementPlaces(BufferType type);
+
+/// The number of program `place` in the order of tgpu.program, along each axis of `programs`; and back.
+std::vector<std::int64_t> numberInOrder(std::int64_t place, llvm::ArrayRef<std::int64_t> programs, std::int64_t group);
+std::int64_t placeInOrder(llvm::ArrayRef<std::int64_t> number, llvm::ArrayRef<std::int64_t> programs,
+                          std::int64_t group);
 
 /// A null action with a diagnostic.
 Action refuse(mlir::Operation *op, const llvm::Twine &why);

@@ -2,7 +2,8 @@
 /// \file Shared memory: copies in the vectors of AccessPlan or by matrices, the operands of scalar products,
 /// barriers.
 ///
-/// Buffers have fixed places, so all addresses, and with them the passes over the banks, are known once.
+/// Buffers have fixed places, so all addresses, and with them the passes over the banks, are known once. Those of
+/// pipes have one per slot, at multiples of 1024 bytes, which changes no bank.
 #include "ir/base/Banks.h"
 #include "ir/exec/Program.h"
 
@@ -26,6 +27,23 @@ std::int64_t addressOf(const BufferAt &buffer, llvm::function_ref<std::int64_t(s
   std::int64_t index = (row * shape.back() + column) ^ swizzleOf(buffer.type).of(row, column);
   return buffer.offset + index * std::int64_t(byteSize(*dtypeOfType(buffer.type.getElementType())));
 }
+
+} // namespace
+
+std::vector<std::int64_t> elementPlaces(BufferType type) {
+  std::int64_t rows = 1, length = type.getShape().back();
+  for (std::int64_t n : type.getShape().drop_back())
+    rows *= n;
+  const Swizzle swizzle = swizzleOf(type);
+  const auto size = std::int64_t(byteSize(*dtypeOfType(type.getElementType())));
+  std::vector<std::int64_t> places;
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < length; ++column)
+      places.push_back(((row * length + column) ^ swizzle.of(row, column)) * size);
+  return places;
+}
+
+namespace {
 
 /// Adds the requests of one instruction of all warps; `addresses` per thread, -1 where it does nothing.
 void countRequests(OpCounts &counts, ArrayRef<std::int64_t> addresses, std::int64_t bytes) {
@@ -92,16 +110,20 @@ public:
   }
 
   void operator()(Cluster &b) const {
+    std::optional<BufferAt> here = b.placed(op, buffer);
+    if (!here)
+      return;
     for (const Vector &v : vectors)
       for (int t = 0; t < threads; ++t) {
         std::int64_t at = v.addresses[std::size_t(t)];
         if (at < 0)
           continue;
+        at += here->offset - buffer.offset;
         std::int64_t bytes = tile.size * std::int64_t(v.registers.size());
         if (misaligned == t)
           return b.fail(op,
                         say("thread ", t, " names a row of a matrix that starts at no multiple of 16 bytes"));
-        char *memory = b.touchShared(op, buffer, at, bytes, t, writes);
+        char *memory = b.touchShared(op, *here, at, bytes, t, writes);
         if (!memory)
           return;
         for (int reg : v.registers) {
@@ -271,16 +293,20 @@ Action make(Program &p, MmaFmaOp op) {
   return makeFmaProduct(p, op, [=, op = op.getOperation()](Cluster &b, bool left) {
     const Operand &o = operands[left ? 0 : 1];
     std::vector<char> whole;
+    std::optional<BufferAt> here = b.placed(op, o.buffer);
+    if (!here)
+      return whole;
     for (const std::vector<std::int64_t> &addresses : o.addresses)
       for (auto [t, at] : llvm::enumerate(addresses)) {
-        if (b.failed() || !b.touchShared(op, o.buffer, at, o.size, int(t), false))
+        if (b.failed() ||
+            !b.touchShared(op, *here, at + here->offset - o.buffer.offset, o.size, int(t), false))
           return whole;
       }
     ArrayRef<int64_t> shape = o.buffer.type.getShape();
     whole.reserve(std::size_t(o.elements * o.size));
     for (std::int64_t n = 0; n < o.elements; ++n) {
       const char *at = b.shared.data() +
-                       addressOf(o.buffer, [&](std::size_t d) { return d ? n % shape[1] : n / shape[1]; });
+                       addressOf(*here, [&](std::size_t d) { return d ? n % shape[1] : n / shape[1]; });
       whole.insert(whole.end(), at, at + o.size);
     }
     if (left)

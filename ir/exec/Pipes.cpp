@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file Roles, pipes with their mbarriers, the copies of the TMA unit, persistent blocks.
+///
+/// The producer and the consumers take turns: the preferred one goes on until it must wait, the other until it has done
+/// something that may end the wait. When both wait, the kernel never ends. A copy arrives at once; too early or too
+/// late shows as a wait for a phase that does not come, as bytes that nobody announced, or as a slot that is filled
+/// while somebody holds or reads it.
+#include "ir/base/LaunchExpr.h"
+#include "ir/exec/Program.h"
+
+#include <algorithm>
+#include <array>
+
+using namespace mlir;
+using namespace sectile;
+using namespace sectile::tileir;
+
+namespace sectile::tgpu::exec {
+
+// --- roles
+// ------------------------------------------------------------------------------------------------------
+
+void Cluster::block(Operation *op, std::string what) {
+  if (!running)
+    return fail(op, "waits outside of all roles: " + what);
+  running->waitsAt = op;
+  running->waitsFor = std::move(what);
+}
+
+void Cluster::runRoles(Operation *op, int producer, int consumer, int end) {
+  std::array<Role, 2> roles{Role{"the producer", producer, consumer, nullptr, {}},
+                            Role{"the consumers", consumer, end, nullptr, {}}};
+  if (consumersFirst)
+    std::swap(roles[0], roles[1]);
+  auto done = [](const Role &r) { return r.next >= r.end; };
+  auto go = [&](Role &r, bool alone) {
+    running = &r;
+    r.waitsAt = nullptr;
+    for (std::int64_t seen = progress; !done(r) && !failed() && (alone || progress == seen);) {
+      next = r.next + 1;
+      program.actions[std::size_t(r.next)](*this);
+      if (r.waitsAt)
+        return;
+      r.next = next;
+    }
+  };
+  while (!failed() && !(done(roles[0]) && done(roles[1]))) {
+    const std::array<std::int64_t, 3> before{progress, roles[0].next, roles[1].next};
+    go(roles[0], true);
+    if (!failed())
+      go(roles[1], false);
+    if (failed() || before != std::array<std::int64_t, 3>{progress, roles[0].next, roles[1].next})
+      continue;
+    std::string text = "deadlock";
+    Operation *at = op;
+    for (const Role &r : roles) {
+      text += say("; ", r.name, r.waitsAt ? " wait: " : " have ended");
+      if (!r.waitsAt)
+        continue;
+      at = r.waitsAt;
+      text += ExecFault{r.waitsAt, r.waitsFor}.text();
+    }
+    fail(at, text);
+  }
+  running = nullptr;
+  next = end;
+  for (auto [n, pipe] : llvm::enumerate(pipes))
+    if (pipe.fills != pipe.waits || llvm::any_of(pipe.slots, [](const PipeSlot &s) { return s.acquired; }))
+      fail(op, say("a block ends after ", pipe.fills, " slots of pipe ", n, " were filled, ", pipe.waits,
+                   " awaited and ", pipe.releases, " released"));
+}
+
+// --- pipes
+// ------------------------------------------------------------------------------------------------------
+
+static std::string describe(const char *name, std::int64_t slot, const Mbarrier &b, std::int64_t parity) {
+  return say("for the phase of parity ", parity, " of '", name, "' of slot ", slot, ", which is in phase ", b.phase, ", ",
+             b.pending, " of ", b.expected, " arrivals and ", b.bytes, " bytes missing");
+}
+
+Action make(Program &p, PipeCreateOp op) {
+  PipeType type = op.getPipe().getType();
+  if (!op.getOffset() || !op.getBarriers())
+    return refuse(op, "the pipe has no place in shared memory");
+  const int number = int(p.pipes.size());
+  p.pipes[op.getPipe()] = {std::int64_t(*op.getOffset()), {}, p.numBuffers + 1, number};
+  p.numBuffers += int(type.getBuffers().size());
+  return [=, stages = std::size_t(type.getStages()), buffers = type.getBuffers().size(),
+          full = std::int64_t(op.getFull()), empty = std::int64_t(op.getEmpty())](Cluster &b) {
+    PipeState state;
+    PipeSlot slot;
+    slot.full.expected = slot.full.pending = full;
+    slot.empty.expected = slot.empty.pending = empty;
+    slot.filled.assign(buffers, false);
+    state.slots.assign(stages, slot);
+    b.pipes[std::size_t(number)] = std::move(state);
+  };
+}
+
+Action make(Program &p, PipeAcquireOp op) {
+  auto create = op.getPipe().getDefiningOp<PipeCreateOp>();
+  if (!create)
+    return refuse(op, "the pipe is not created here");
+  return [=, pipe = std::size_t(p.pipes.lookup(op.getPipe()).place), bytes = std::int64_t(op.getBytes()),
+          free = std::int64_t(create.getFree()), op = op.getOperation()](Cluster &b) {
+    PipeState &s = b.pipes[pipe];
+    const auto stages = std::int64_t(s.slots.size()), number = s.fills % stages;
+    const std::int64_t parity = ((s.fills / stages) & 1) ^ free;
+    PipeSlot &slot = s.slots[std::size_t(number)];
+    if (slot.acquired)
+      return b.fail(op, say("slot ", number, " is acquired a second time"));
+    if (!slot.empty.passed(parity))
+      return b.block(op, describe("empty", number, slot.empty, parity));
+    if (s.fills - s.releases >= stages)
+      return b.fail(op, say("slot ", number, " is acquired before the consumers have released it"));
+    slot.acquired = true;
+    slot.filled.assign(slot.filled.size(), false);
+    slot.full.bytes += bytes;
+    --slot.full.pending;
+    slot.full.settle();
+    ++b.progress;
+  };
+}
+
+Action make(Program &p, PipeCommitOp op) {
+  return [pipe = std::size_t(p.pipes.lookup(op.getPipe()).place), op = op.getOperation()](Cluster &b) {
+    PipeState &s = b.pipes[pipe];
+    PipeSlot &slot = s.slots[std::size_t(s.fills % std::int64_t(s.slots.size()))];
+    if (!slot.acquired)
+      return b.fail(op, say("slot ", s.fills % std::int64_t(s.slots.size()), " was not acquired"));
+    slot.acquired = false;
+    ++s.fills;
+    ++b.progress;
+  };
+}
+
+Action make(Program &p, PipeWaitOp op) {
+  PipeType type = op.getPipe().getType();
+  BufferAt pipe = p.pipes.lookup(op.getPipe());
+  const auto first = std::size_t(p.numPlaces);
+  SmallVector<std::int64_t> offsets;
+  for (auto [n, buffer] : llvm::enumerate(op.getBuffers())) {
+    p.buffers[buffer] = {0, type.getBuffers()[n], pipe.number + int(n), p.numPlaces++};
+    offsets.push_back(pipe.offset + type.bufferOffset(unsigned(n)));
+  }
+  return [=, bytes = type.slotBytes(), op = op.getOperation()](Cluster &b) {
+    PipeState &s = b.pipes[std::size_t(pipe.place)];
+    const auto stages = std::int64_t(s.slots.size()), number = s.waits % stages;
+    const std::int64_t parity = (s.waits / stages) & 1;
+    PipeSlot &slot = s.slots[std::size_t(number)];
+    if (!slot.full.passed(parity))
+      return b.block(op, describe("full", number, slot.full, parity));
+    if (slot.held)
+      return b.fail(op, say("slot ", number, " is awaited while it is held"));
+    slot.held = true;
+    for (auto [n, offset] : llvm::enumerate(offsets))
+      b.places[first + n] = {pipe.place, s.waits, n, offset + number * bytes};
+    ++s.waits;
+    ++b.progress;
+  };
+}
+
+Action make(Program &p, PipeReleaseOp op) {
+  BufferAt pipe = p.pipes.lookup(op.getPipe());
+  return [=, bytes = op.getPipe().getType().slotBytes(), keep = std::int64_t(op.getKeep()), warps = p.warps,
+          op = op.getOperation()](Cluster &b) {
+    PipeState &s = b.pipes[std::size_t(pipe.place)];
+    if (s.waits - s.releases <= keep)
+      return;
+    const std::int64_t number = s.releases % std::int64_t(s.slots.size());
+    PipeSlot &slot = s.slots[std::size_t(number)];
+    const std::int64_t begin = pipe.offset + number * bytes;
+    if (const ProductGroup *reader = b.readerOf(begin, begin + bytes))
+      return b.fail(op, say("slot ", number, " is released while a product under way reads it: ",
+                            ExecFault{reader->op, {}}.text()));
+    const std::int64_t phase = slot.empty.phase;
+    for (int w = 0; w < warps; ++w) {
+      if (slot.empty.phase != phase)
+        return b.fail(op, say("'empty' of slot ", number, " is complete with the arrivals of ", w, " of ", warps,
+                              " consumer warps"));
+      --slot.empty.pending;
+      slot.empty.settle();
+    }
+    slot.held = false;
+    ++s.releases;
+    ++b.progress;
+  };
+}
+
+std::optional<BufferAt> Cluster::placed(Operation *op, const BufferAt &buffer) {
+  if (buffer.place < 0)
+    return buffer;
+  const PipePlace &place = places[std::size_t(buffer.place)];
+  if (place.pipe < 0) {
+    fail(op, "uses a buffer of a pipe before any wait for a slot");
+    return std::nullopt;
+  }
+  const PipeState &pipe = pipes[std::size_t(place.pipe)];
+  const auto number = place.wait % std::int64_t(pipe.slots.size());
+  if (place.wait < pipe.releases) {
+    fail(op, say("uses slot ", number, " after it was released"));
+    return std::nullopt;
+  }
+  if (!pipe.slots[std::size_t(number)].filled[place.buffer]) {
+    fail(op, say("uses buffer ", place.buffer, " of slot ", number, ", which nothing has filled"));
+    return std::nullopt;
+  }
+  BufferAt here = buffer;
+  here.offset += place.offset;
+  here.place = -1;
+  return here;
+}
+
+// --- the TMA unit
+// -----------------------------------------------------------------------------------------------
+
+// It is ordered with the threads of the block by no barrier, so it counts as a thread of another block.
+bool Cluster::touchByTma(Operation *op, int range, const char *at, std::int64_t bytes, bool write) {
+  GlobalRange &r = run.ranges[std::size_t(range)];
+  auto first = std::int64_t(reinterpret_cast<std::uintptr_t>(at) - r.begin);
+  for (std::int64_t i = first / r.grain; i * r.grain < first + bytes; ++i) {
+    Cell &c = r.cells[std::size_t(i)];
+    if (c.writeAcross == run.across) {
+      fail(op, say("the TMA unit ", write ? "writes" : "reads",
+                   " an element of global memory that this block has written: nothing orders the two"));
+      return false;
+    }
+    if (!write)
+      continue;
+    c.writeEpoch = run.epoch;
+    c.writeAcross = run.across;
+    c.writer = std::uint16_t(program.threads);
+  }
+  return true;
+}
+
+bool Cluster::fillShared(Operation *op, const BufferAt &buffer) {
+  const std::int64_t end = buffer.offset + buffer.type.bytes();
+  if (end > program.sharedBytes) {
+    fail(op, say("fills bytes ", buffer.offset, " to ", end - 1, " of shared memory; the block has ",
+                 program.sharedBytes));
+    return false;
+  }
+  if (const ProductGroup *reader = readerOf(buffer.offset, end)) {
+    fail(op, say("fills bytes that a product under way reads: ", ExecFault{reader->op, {}}.text()));
+    return false;
+  }
+  for (std::int64_t at = buffer.offset; at < end; at += program.sharedGrain) {
+    Cell &c = cellAt(shared.data() + at);
+    c = {};
+    c.writeEpoch = firstEpoch;
+    c.writeAcross = firstAcross;
+    c.buffer = std::uint16_t(buffer.number);
+  }
+  return true;
+}
+
+namespace {
+
+constexpr std::int64_t sectorBytes = 32;
+constexpr std::uintptr_t mapAlignment = 16; ///< of addresses and strides (driver API, cuTensorMapEncodeTiled)
+
+/// What the hardware sees of a tensor through a map.
+class Mapped {
+public:
+  /// Not usable after a diagnostic.
+  Mapped(Program &p, Operation *op, Value x, ValueRange offsetValues, MapAttr map)
+      : op(op), view(p.view(x)), size(std::int64_t(byteSize(*dtypeOfType(cast<tileir::TensorType>(x.getType()).getElementType())))),
+        order(map.getOrder()), offsets(p.slotsOf(offsetValues)) {
+    for (Attribute limit : map.getLimits())
+      if (auto e = LaunchExpr::parse(std::string_view(cast<StringAttr>(limit).getValue())))
+        limits.push_back(*e);
+  }
+
+  /// The tensor of this run. False after a fault.
+  struct Now {
+    const View *x;
+    std::array<std::int64_t, maxRank> first{}, bound{}; ///< per axis
+    /// The element at `c` from the first one; null: it does not exist.
+    char *at(const std::array<std::int64_t, maxRank> &c, std::int64_t size) const {
+      char *at = x->data;
+      for (std::size_t d = 0; d < x->dims.size(); ++d) {
+        const std::int64_t place = first[d] + c[d];
+        if (place < 0 || place >= bound[d])
+          return nullptr;
+        at += place * x->strides[d] * size;
+      }
+      return at;
+    }
+  };
+  std::optional<Now> now(Cluster &b) const {
+    Now n{&b.views[std::size_t(view)]};
+    const View &x = *n.x;
+    for (std::size_t d = 0; d < x.dims.size(); ++d) {
+      n.first[d] = b.index(offsets[d]);
+      n.bound[d] = std::min(limits[d].evaluate(b.run.args), x.dims[d]);
+    }
+    if (llvm::is_contained(x.dims, 0))
+      return n; // nothing exists
+    auto bad = [&](std::uintptr_t bytes) { return bytes % mapAlignment != 0; };
+    if (bad(reinterpret_cast<std::uintptr_t>(x.data))) {
+      b.fail(op, "the tensor starts at no multiple of 16 bytes");
+      return std::nullopt;
+    }
+    for (auto [n, axis] : llvm::enumerate(order)) {
+      const std::int64_t stride = x.strides[std::size_t(axis)];
+      if (x.dims[std::size_t(axis)] > 1 && (n ? bad(std::uintptr_t(stride * size)) : stride != 1)) {
+        b.fail(op, say("axis ", axis, " has stride ", stride, ", which a tensor map cannot have"));
+        return std::nullopt;
+      }
+    }
+    return n;
+  }
+
+  Operation *op;
+  int view;
+  std::int64_t size;
+  SmallVector<std::int64_t> order;
+  SmallVector<Slot> offsets;
+  SmallVector<LaunchExpr> limits;
+};
+
+/// The sectors of one copy, whose elements come in ascending order.
+struct Sectors {
+  std::uintptr_t last = 0;
+  std::int64_t count = 0;
+  void add(const char *at) {
+    const std::uintptr_t sector = reinterpret_cast<std::uintptr_t>(at) / sectorBytes;
+    count += sector != last;
+    last = sector;
+  }
+};
+
+} // namespace
+
+Action make(Program &p, TmaLoadOp op) {
+  BufferAt pipe = p.pipes.lookup(op.getPipe());
+  PipeType type = op.getPipe().getType();
+  const std::size_t index = op.getIndex();
+  const BufferAt buffer{pipe.offset + type.bufferOffset(unsigned(index)), type.getBuffers()[index],
+                        pipe.number + int(index)};
+  const Mapped mapped(p, op, op.getX(), op.getOffsets(), op.getMap());
+  const SmallVector<std::int64_t> box(op.getMap().getBox());
+  // Rows are numbered in the order of the tensor's axes; the hardware goes by the map's.
+  SmallVector<std::size_t> axes; // of rows, the slowest first
+  SmallVector<std::int64_t> lengths;
+  for (std::size_t axis = 0; axis < mapped.order.size(); ++axis) {
+    const auto n = std::size_t(llvm::find(mapped.order, std::int64_t(axis)) - mapped.order.begin());
+    if (n == 0)
+      continue;
+    axes.push_back(axis);
+    lengths.push_back(box[n]);
+  }
+  std::int64_t before = -1;
+  for (std::size_t n = mapped.order.size(); n-- > 1;) {
+    if (box[n] == 1)
+      continue;
+    if (mapped.order[n] < before)
+      return refuse(op, "the map has axes of rows in another order than the tensor");
+    before = mapped.order[n];
+  }
+  const std::int64_t panels = buffer.type.getShape()[0], rows = buffer.type.getShape()[1],
+                     columns = buffer.type.getShape()[2];
+  return [=, places = elementPlaces(buffer.type), counts = p.count(op), stepBytes = type.slotBytes(),
+          op = op.getOperation()](Cluster &b) {
+    PipeState &s = b.pipes[std::size_t(pipe.place)];
+    const std::int64_t number = s.fills % std::int64_t(s.slots.size());
+    PipeSlot &slot = s.slots[std::size_t(number)];
+    if (!slot.acquired)
+      return b.fail(op, say("slot ", number, " was not acquired"));
+    if (slot.filled[index])
+      return b.fail(op, say("buffer ", index, " of slot ", number, " is filled a second time"));
+    BufferAt here = buffer;
+    here.offset += number * stepBytes;
+    auto x = mapped.now(b);
+    if (!x || !b.fillShared(op, here))
+      return;
+    const auto fastest = std::size_t(mapped.order[0]);
+    OpCounts &counted = b.counts(counts);
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      Sectors sectors;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::array<std::int64_t, maxRank> c{};
+        std::int64_t rest = row;
+        for (std::size_t n = axes.size(); n-- > 0; rest /= lengths[n])
+          c[axes[n]] = rest % lengths[n];
+        for (std::int64_t column = 0; column < columns; ++column) {
+          c[fastest] = panel * columns + column;
+          char *to = b.shared.data() + here.offset + places[std::size_t((panel * rows + row) * columns + column)];
+          const char *from = x->at(c, mapped.size);
+          if (!from) {
+            std::memset(to, 0, std::size_t(mapped.size));
+            continue;
+          }
+          if (!b.touchByTma(op, x->x->range, from, mapped.size, false))
+            return;
+          std::memcpy(to, from, std::size_t(mapped.size));
+          sectors.add(from);
+          counted.bytes += mapped.size;
+        }
+      }
+      counted.sectors += sectors.count;
+    }
+    counted.requests += panels;
+    slot.filled[index] = true;
+    if (slot.full.bytes < here.type.bytes())
+      return b.fail(op, say(here.type.bytes(), " bytes arrive at 'full' of slot ", number, ", which waits for ",
+                            slot.full.bytes));
+    slot.full.bytes -= here.type.bytes();
+    slot.full.settle();
+    ++b.progress;
+  };
+}
+
+Action make(Program &p, BulkStoreOp op) {
+  Slot value = p.slot(op.getValue());
+  const LayoutTable &table = *value.table;
+  const BufferAt staging = p.buffers.lookup(op.getStaging());
+  const Mapped mapped(p, op, op.getX(), op.getOffsets(), op.getMap());
+  const std::int64_t columns = op.getMap().getBox()[0], rowsPerCopy = op.getMap().getBox()[1];
+  const auto rank = std::int64_t(mapped.order.size());
+  if (mapped.order[0] != rank - 1 || mapped.order[1] != rank - 2)
+    return refuse(op, "the rows of the tile are not rows of the map");
+  if (p.blocks > 1 || staging.type.getShape()[0] != p.warps)
+    return refuse(op, "not every warp has a part of the staging buffer");
+  struct Element {
+    std::int64_t row, column, number;
+  };
+  struct Strip {
+    int warp = -1;
+    std::vector<Element> elements;
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, Strip> strips;
+  for (int r = 0; r < table.regs; ++r)
+    for (int t = 0; t < p.threads; ++t) {
+      if (!table.owns(r, t))
+        continue;
+      const auto n = std::size_t(r) * std::size_t(p.threads) + std::size_t(t);
+      const std::int64_t row = table.coords[0][n], column = table.coords[1][n];
+      Strip &strip = strips[{row / rowsPerCopy, column / columns}];
+      if (strip.warp >= 0 && strip.warp != t / warpSize)
+        return refuse(op, "two warps hold parts of one strip");
+      strip.warp = t / warpSize;
+      strip.elements.push_back({row, column, std::int64_t(n)});
+    }
+  std::vector<Strip> copies;
+  for (auto &[place, strip] : strips) {
+    llvm::sort(strip.elements, [](const Element &a, const Element &b) {
+      return std::pair(a.row, a.column) < std::pair(b.row, b.column);
+    });
+    if (std::int64_t(strip.elements.size()) != rowsPerCopy * columns)
+      return refuse(op, "the tile is no whole number of strips");
+    copies.push_back(std::move(strip));
+  }
+  return [=, counts = p.count(op), warps = p.warps, op = op.getOperation()](Cluster &b) {
+    if (!copiesAgree(b, op, value))
+      return;
+    const std::int64_t part = staging.type.bytes() / warps;
+    for (std::int64_t at = 0; at < staging.type.bytes(); at += widestAccess)
+      if (!b.touchShared(op, staging, staging.offset + at, widestAccess, int(at / part) * warpSize, true))
+        return;
+    auto x = mapped.now(b);
+    if (!x)
+      return;
+    OpCounts &counted = b.counts(counts);
+    for (const Strip &strip : copies) {
+      Sectors sectors;
+      for (const Element &e : strip.elements) {
+        std::array<std::int64_t, maxRank> c{};
+        c[std::size_t(rank - 2)] = e.row;
+        c[std::size_t(rank - 1)] = e.column;
+        char *to = x->at(c, mapped.size);
+        if (!to)
+          continue;
+        if (!b.touchByTma(op, x->x->range, to, mapped.size, true))
+          return;
+        std::memcpy(to, b.data(value) + e.number * value.size, std::size_t(value.size));
+        sectors.add(to);
+        counted.bytes += value.size;
+      }
+      ++counted.requests;
+      counted.sectors += sectors.count;
+    }
+  };
+}
+
+// --- persistent blocks
+// ------------------------------------------------------------------------------------------
+
+std::vector<std::int64_t> numberInOrder(std::int64_t place, ArrayRef<std::int64_t> programs, std::int64_t group) {
+  std::vector<std::int64_t> number(programs.size());
+  std::size_t d = programs.size();
+  if (d >= 2 && group > 1) {
+    const std::int64_t rows = programs[d - 2], columns = programs[d - 1];
+    const std::int64_t inPlane = place % (rows * columns), first = inPlane / (group * columns) * group;
+    const std::int64_t taken = std::min(group, rows - first), rest = inPlane % (group * columns);
+    number[d - 2] = first + rest % taken;
+    number[d - 1] = rest / taken;
+    place /= rows * columns;
+    d -= 2;
+  }
+  for (; d-- > 0; place /= programs[d])
+    number[d] = place % programs[d];
+  return number;
+}
+
+std::int64_t placeInOrder(ArrayRef<std::int64_t> number, ArrayRef<std::int64_t> programs, std::int64_t group) {
+  const std::size_t rank = programs.size();
+  const bool grouped = rank >= 2 && group > 1;
+  std::int64_t place = 0;
+  for (std::size_t d = 0; d < (grouped ? rank - 2 : rank); ++d)
+    place = place * programs[d] + number[d];
+  if (!grouped)
+    return place;
+  const std::int64_t rows = programs[rank - 2], columns = programs[rank - 1];
+  const std::int64_t first = number[rank - 2] / group * group, taken = std::min(group, rows - first);
+  return place * rows * columns + first * columns + number[rank - 1] * taken + number[rank - 2] - first;
+}
+
+Action make(Program &p, BlockNumberOp op) {
+  if (!p.persistent)
+    return refuse(op, "the kernel is not persistent");
+  Slot number = p.define(op.getNumber()), count = p.define(op.getCount());
+  return [=](Cluster &b) {
+    b.set(number, b.blockNumber);
+    b.set(count, b.blockCount);
+  };
+}
+
+/// Programs along each axis.
+static SmallVector<std::int64_t> programsOf(const View &x, ArrayRef<std::int64_t> sizes) {
+  SmallVector<std::int64_t> programs;
+  for (auto [d, size] : llvm::enumerate(sizes))
+    programs.push_back((x.dims[d] + size - 1) / size);
+  return programs;
+}
+
+Action make(Program &p, ProgramsOp op) {
+  p.programs = op;
+  Slot count = p.define(op.getCount());
+  return [=, view = std::size_t(p.view(op.getX())), sizes = op.getSizes()](Cluster &b) {
+    b.set(count, llvm::product_of(programsOf(b.views[view], sizes)));
+  };
+}
+
+Action make(Program &p, ProgramOp op) {
+  p.group = std::int64_t(op.getGroup());
+  Slot place = p.slot(op.getNumber());
+  SmallVector<Slot> offsets;
+  for (Value v : op.getOffsets())
+    offsets.push_back(p.define(v));
+  return [=, view = std::size_t(p.view(op.getX())), sizes = op.getSizes(), group = p.group](Cluster &b) {
+    std::vector<std::int64_t> number = numberInOrder(b.index(place), programsOf(b.views[view], sizes), group);
+    for (auto [d, s] : llvm::enumerate(offsets))
+      b.set(s, number[d] * sizes[d]);
+  };
+}
+
+} // namespace sectile::tgpu::exec
