@@ -67,6 +67,12 @@ void registerAll() {
   registerSectilePasses();
   PassPipelineRegistration<>("sectile-lower", "From tile to final tgpu, for sm_90a with default choices",
                              [](OpPassManager &pm) { buildPipeline(pm, {}); });
+  PassPipelineRegistration<>("sectile-lower-warps", "The same without pipelines and products of warpgroups",
+                             [](OpPassManager &pm) {
+                               PipelineOptions options;
+                               options.schedule.stages = 1;
+                               buildPipeline(pm, options);
+                             });
 }
 
 } // namespace sectile::passes

@@ -79,7 +79,9 @@ template <class K, class... A> void launch(Run &run, const K &kernel, double flo
   run.beat();
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);
-    threads(kernel.emit("tgpu", "sm_90a", args...), packed);
+    Config byWarps; // the executor runs products of warps
+    byWarps.stages = 1;
+    threads(detail::emit(kernel.desc(), packed, &byWarps, "tgpu", "sm_90a", {}), packed);
     return;
   }
   kernel(run.stream(), args...);

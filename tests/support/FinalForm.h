@@ -118,9 +118,17 @@ inline void checkFinalForm(mlir::ModuleOp module) {
   });
 }
 
+/// Products of warps, each load waited for where it stands.
+inline passes::PipelineOptions withoutPipelines() {
+  passes::PipelineOptions options;
+  options.schedule.stages = 1;
+  return options;
+}
+
 /// A kernel and its arguments, run on the interpreter as written and thread by thread after the pipeline.
 template <class... Hosts>
-int checkOnThreads(const std::string &text, const passes::PipelineOptions &options, Hosts... hosts) {
+int checkOnThreads(const std::string &text, passes::PipelineOptions options, Hosts... hosts) {
+  options.schedule.stages = 1;
   auto copy = std::make_tuple(hosts...);
   Interpreted kernel(text);
   INFO(text << kernel.messages);

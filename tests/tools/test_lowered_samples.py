@@ -97,7 +97,7 @@ def banks(sample, sectile):
         with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
             file.write(module)
             file.flush()
-            status, out, problem = run(sectile, "run", file.name, *arguments(module, 16, 4096), "--device=executor", "--counters")
+            status, out, problem = run(sectile, "run", file.name, *arguments(module, 16, 4096), "--device=executor", "--stages=1", "--counters")
         found = conflicts(out)
         if status or found != 0:
             name = re.search(r"func\.func @(\w+)", module).group(1)
@@ -127,7 +127,7 @@ def main():
                     failed += 1
                     continue
                 for schedule in SCHEDULES:
-                    status, got, problem = run(sectile, *words, "--device=executor", *schedule)
+                    status, got, problem = run(sectile, *words, "--device=executor", "--stages=1", *schedule)
                     if status == 1 and schedule:
                         continue  # too many registers for so few threads, a product on a cluster
                     wrong = problem if status else differ(want, got)

@@ -28,6 +28,7 @@ template <class... Hosts> Counts run(const std::string &text, int warps, Hosts..
   REQUIRE(kernel.program);
   kernel.program->run(std::vector<KernelArg>{hosts.arg()...});
   passes::PipelineOptions options;
+  options.schedule.stages = 1; // products of warps
   options.schedule.warps = warps;
   mlir::PassManager pm(&kernel.context);
   passes::buildPipeline(pm, options);

@@ -100,6 +100,7 @@ struct Lowered {
     INFO(text << kernel.messages);
     REQUIRE(kernel.module);
     passes::PipelineOptions options;
+  options.schedule.stages = 1; // products of warps
     options.schedule.warps = warps;
     mlir::PassManager pm(&kernel.context);
     passes::buildPipeline(pm, options);

@@ -102,7 +102,7 @@ TEST_CASE("ResolveTails and AssignLayouts keep the meaning of random kernels", "
 
     mlir::OwningOpRef<mlir::ModuleOp> again =
         mlir::parseSourceString<mlir::ModuleOp>(kernel.text, &before.context);
-    passes::PipelineOptions options;
+    passes::PipelineOptions options = withoutPipelines();
     options.schedule.warps = seed % 3 == 0 ? 0 : 1 << (seed % 4);
     ok = runPasses(
         *again, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
@@ -143,7 +143,7 @@ std::string matmulText(int m, int n, int k, DType operand, DType sum, const std:
 template <class T, class S>
 void checkMatmul(int m, int n, int k, const std::string &policy = "exact", int warps = 0) {
   std::string text = matmulText(m, n, k, dtypeOf<T>, dtypeOf<S>, policy);
-  passes::PipelineOptions options;
+  passes::PipelineOptions options = withoutPipelines();
   options.schedule.warps = warps;
   std::int64_t M = m + 5, N = n + 3, K = 2 * k + 7;
   Host<T> a = smallNumbers<T>({M, K}, 1), b = smallNumbers<T>({K + 4, N}, 2);
@@ -343,7 +343,7 @@ void checkMaskedMatmul(MaskForm aForm, MaskForm bForm, int m, int n, int k,
 
   mlir::OwningOpRef<mlir::ModuleOp> final = mlir::parseSourceString<mlir::ModuleOp>(text, &kernel.context);
   ok = runPasses(
-      *final, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, {}); }, messages);
+      *final, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, withoutPipelines()); }, messages);
   INFO("after the pipeline\n" << messages << textOf(*final));
   REQUIRE(ok);
   checkFinalForm(*final);
@@ -449,7 +449,7 @@ std::string clusterText(int width, DType t, const std::string &kind, bool inLoop
 } // namespace
 
 TEST_CASE("rows over the blocks of a cluster", "[passes]") {
-  passes::PipelineOptions options;
+  passes::PipelineOptions options = withoutPipelines();
   for (int cluster : {2, 4, 8})
     for (int warps : {1, 4})
       for (bool inLoop : {false, true}) {
@@ -478,7 +478,7 @@ TEST_CASE("rows over the blocks of a cluster", "[passes]") {
 TEST_CASE("blocks of a cluster that do not wait for each other are noticed", "[passes]") {
   auto runWithout = [](auto change) {
     Interpreted kernel(clusterText(512, DType::f32, "sum", /*inLoop=*/true));
-    passes::PipelineOptions options;
+    passes::PipelineOptions options = withoutPipelines();
     options.schedule.cluster = 4;
     options.schedule.warps = 1;
     std::string messages;
@@ -644,7 +644,7 @@ TEST_CASE("limits and wrong choices are user errors with both numbers", "[passes
         *kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages));
     return messages;
   };
-  passes::PipelineOptions options;
+  passes::PipelineOptions options = withoutPipelines();
   std::string small = matmulText(32, 16, 16, DType::bf16, DType::f32);
   options.arch = "sm_12";
   CHECK(messageOf(small, options).find("'sm_12' is no known target [select_mma_c1]") != std::string::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: sectile-opt %s --sectile-resolve-tails --sectile-select-mma --sectile-assign-layouts --cse --split-input-file | FileCheck %s
+// RUN: sectile-opt %s --sectile-resolve-tails --sectile-select-mma=pipelined=false --sectile-assign-layouts --cse --split-input-file | FileCheck %s
 
 // 16 bytes per thread, neighbouring threads side by side; one layout for all.
 // CHECK: #[[L:.*]] = #tgpu.layout<"core=[1024] reps=[1] reg=[(1),(2),(128)] lane=[(4),(8),(16),(32),(64)] warp=[(256),(512)]">

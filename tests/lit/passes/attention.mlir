@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention, all the way: the probabilities become the operand of the second product in their registers, so only Q, K
 // and V go through shared memory, Q once.
-// RUN: sectile-opt %s --sectile-lower | FileCheck %s
+// RUN: sectile-opt %s --sectile-lower-warps | FileCheck %s
 // Probabilities that stay masked: V is looked at for infinities and NaN; the usual branch is the same product.
-// RUN: sed 's/cast \(.\)pf /cast \1p /' %s | sectile-opt --sectile-lower | FileCheck %s --check-prefix=MASKED
+// RUN: sed 's/cast \(.\)pf /cast \1p /' %s | sectile-opt --sectile-lower-warps | FileCheck %s --check-prefix=MASKED
 
 // CHECK-LABEL: func.func @attn
 // CHECK: tgpu.buffer_alloc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RUN: sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-pad-tiles,cse))" --split-input-file | FileCheck %s
-// RUN: sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-pad-tiles,sectile-select-mma,sectile-assign-layouts))" --split-input-file | FileCheck %s --check-prefix=LAYOUT
+// RUN: sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-pad-tiles,sectile-select-mma{pipelined=false},sectile-assign-layouts))" --split-input-file | FileCheck %s --check-prefix=LAYOUT
 
 // Accesses keep to the true length, the sum meets the zeros of the load, the maximum an identity. 100 elements of a
 // row on 100 lanes.

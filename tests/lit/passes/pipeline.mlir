@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix product, all the way: two barriers per chunk of K, none in the epilogue.
-// RUN: sectile-opt %s --sectile-lower | FileCheck %s
+// RUN: sectile-opt %s --sectile-lower-warps | FileCheck %s
 
 // CHECK-LABEL: func.func @matmul
 // CHECK: scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<64x64xf32, {{.*}}>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-select-mma))" --split-input-file | FileCheck %s
+// RUN: sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-select-mma{pipelined=false}))" --split-input-file | FileCheck %s
 // RUN: not sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-select-mma{arch=sm_12}))" --split-input-file 2>&1 | FileCheck %s --check-prefix=ARCH
 // RUN: not sectile-opt %s --pass-pipeline="builtin.module(func.func(sectile-select-mma{warps=3}))" --split-input-file 2>&1 | FileCheck %s --check-prefix=WARPS
 // ARCH: error: 'sm_12' is no known target [select_mma_c1]; use one such as sm_90a
