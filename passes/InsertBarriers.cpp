@@ -129,6 +129,7 @@ public:
   explicit Inserter(func::FuncOp func) : func(func), blocks(blocksPerProgram(func)) {}
 
   void run() {
+    func.walk([&](tgpu::WgmmaOp op) { llvm::append_range(products, accessesOf(op)); });
     State state;
     visit(func.getBody().front(), state);
     bool copies = false;
@@ -177,6 +178,7 @@ private:
 
   func::FuncOp func;
   int blocks;
+  State products; ///< what asynchronous products read, anywhere
 };
 
 /// Runs `body` until what its end leaves at its start is already known there.
@@ -224,10 +226,10 @@ void Inserter::visit(Operation *op, State &state) {
         need = std::max(need, needed(earlier, later));
     if (need != Need::None) {
       OpBuilder b(op);
-      bool fence = llvm::any_of(accesses, [&](const Access &later) {
-        return later.async && llvm::any_of(state, [&](const Access &earlier) {
-                 return earlier.writes && !earlier.async && conflict(earlier, later);
-               });
+      // This may be the only barrier between a write and a product behind other ops.
+      bool fence = llvm::any_of(state, [&](const Access &earlier) {
+        return earlier.writes && earlier.shared && !earlier.async &&
+               llvm::any_of(products, [&](const Access &later) { return conflict(earlier, later); });
       });
       if (fence)
         tgpu::FenceAsyncOp::create(b, op->getLoc());
