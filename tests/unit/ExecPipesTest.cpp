@@ -8,6 +8,7 @@
 
 #include "ir/exec/Program.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <catch2/catch.hpp>
@@ -54,6 +55,7 @@ struct Kernel {
   int n = 128;
   bool bRows = false;     ///< B is [N, K]
   bool aComputed = false; ///< |A|: in registers
+  bool bComputed = false; ///< |B|: from registers to shared memory
   DType out = DType::f32;
   int stages = 3, raster = 0;
 
@@ -66,9 +68,11 @@ struct Kernel {
     const std::string in = tensorType(2, DType::bf16), c = tensorType(2, out), a = tileType({128, 64}, DType::bf16),
                       b = tileType({64, n}, DType::bf16), bt = tileType({n, 64}, DType::bf16),
                       sum = tileType({128, n}, DType::f32), result = tileType({128, n}, out);
-    const std::string loadB =
+    std::string loadB =
         bRows ? fmt::format("%bt = tile.load %B[%n, %k] : {0} -> {1}\n %b = tile.permute %bt [1, 0] : {1} -> {2}", in, bt, b)
               : fmt::format("%b = tile.load %B[%k, %n] : {} -> {}", in, b);
+    if (bComputed)
+      loadB = fmt::format("%b0 = tile.load %B[%k, %n] : {0} -> {1}\n %b = tile.unary abs %b0 : {1} -> {1}", in, b);
     const std::string loadA = aComputed ? fmt::format("%a0 = tile.load %A[%m, %k] : {0} -> {1}\n "
                                                       "%a = tile.unary abs %a0 : {1} -> {1}",
                                                       in, a)
@@ -126,6 +130,8 @@ struct Lowered {
   }
 };
 
+double computed(double x, bool really) { return really ? std::abs(x) : x; }
+
 template <class T> void checkProduct(const Kernel &kernel, std::int64_t m, std::int64_t n, std::int64_t k) {
   Lowered lowered(kernel);
   Matrix<bf16> a(m, k, 1), b(kernel.bRows ? n : k, kernel.bRows ? k : n, 2);
@@ -142,7 +148,8 @@ template <class T> void checkProduct(const Kernel &kernel, std::int64_t m, std::
       for (std::int64_t j = 0; j < n; ++j) {
         double sum = 0;
         for (std::int64_t x = 0; x < k; ++x)
-          sum += (kernel.aComputed ? std::abs(a.at(i, x)) : a.at(i, x)) * (kernel.bRows ? b.at(j, x) : b.at(x, j));
+          sum += computed(a.at(i, x), kernel.aComputed) *
+                 computed(kernel.bRows ? b.at(j, x) : b.at(x, j), kernel.bComputed);
         wrong += c.at(i, j) != double(float(T(float(sum))));
       }
     CHECK(wrong == 0);
@@ -314,6 +321,10 @@ TEST_CASE("seeded faults: a step of the consumers is missing or too early", "[ex
   checkFaults(faults({}, before), "uses slot 0 after it was released");
 }
 
+TEST_CASE("both operands are written by threads", "[executor][pipes]") {
+  checkProduct<f32>({.aComputed = true, .bComputed = true}, 136, 128, 264);
+}
+
 TEST_CASE("seeded faults: memory", "[executor][pipes]") {
   checkFaults(faults({}, [](Lowered &) {}, 640, 1), "starts at no multiple of 16 bytes");
   auto outside = [](Lowered &k) {
@@ -321,4 +332,17 @@ TEST_CASE("seeded faults: memory", "[executor][pipes]") {
     create.setOffset(*create.getOffset() + 1024 * 1024);
   };
   checkFaults(faults({}, outside), "of shared memory; the block has");
+
+  // An operand that threads wrote.
+  Kernel written{.bComputed = true};
+  checkProduct<f32>(written, 136, 128, 264);
+  checkFaults(faults(written, [](Lowered &k) { k.only<tgpu::FenceAsyncOp>().erase(); }), "without a fence_async");
+  auto unordered = [](Lowered &k) { k.only<tgpu::FenceAsyncOp>()->getNextNode()->erase(); };
+  checkFaults(faults(written, unordered), "which threads wrote without a barrier behind it");
+  auto overwritten = [](Lowered &k) {
+    mlir::OpBuilder b(k.kernel.module->getContext());
+    b.setInsertionPointAfter(k.only<tgpu::WgmmaOp>());
+    b.clone(*k.all<tgpu::CopyOp>().back());
+  };
+  checkFaults(faults(written, overwritten), "which a product under way reads");
 }
