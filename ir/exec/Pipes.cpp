@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Roles, pipes with their mbarriers, the copies of the TMA unit, persistent blocks.
 ///
-/// The producer and the consumers take turns: the preferred one goes on until it must wait, the other until it has done
-/// something that may end the wait. When both wait, the kernel never ends. A copy arrives at once; too early or too
-/// late shows as a wait for a phase that does not come, as bytes that nobody announced, or as a slot that is filled
-/// while somebody holds or reads it.
+/// The producer and the consumers take turns: the preferred one goes on until it must wait, the other until
+/// it has done something that may end the wait. When both wait, the kernel never ends. A copy arrives at
+/// once; too early or too late shows as a wait for a phase that does not come, as bytes that nobody
+/// announced, or as a slot that is filled while somebody holds or reads it.
 #include "ir/base/LaunchExpr.h"
 #include "ir/exec/Program.h"
 
@@ -74,8 +74,8 @@ void Cluster::runRoles(Operation *op, int producer, int consumer, int end) {
 // ------------------------------------------------------------------------------------------------------
 
 static std::string describe(const char *name, std::int64_t slot, const Mbarrier &b, std::int64_t parity) {
-  return say("for the phase of parity ", parity, " of '", name, "' of slot ", slot, ", which is in phase ", b.phase, ", ",
-             b.pending, " of ", b.expected, " arrivals and ", b.bytes, " bytes missing");
+  return say("for the phase of parity ", parity, " of '", name, "' of slot ", slot, ", which is in phase ",
+             b.phase, ", ", b.pending, " of ", b.expected, " arrivals and ", b.bytes, " bytes missing");
 }
 
 Action make(Program &p, PipeCreateOp op) {
@@ -176,8 +176,8 @@ Action make(Program &p, PipeReleaseOp op) {
     const std::int64_t phase = slot.empty.phase;
     for (int w = 0; w < warps; ++w) {
       if (slot.empty.phase != phase)
-        return b.fail(op, say("'empty' of slot ", number, " is complete with the arrivals of ", w, " of ", warps,
-                              " consumer warps"));
+        return b.fail(op, say("'empty' of slot ", number, " is complete with the arrivals of ", w, " of ",
+                              warps, " consumer warps"));
       --slot.empty.pending;
       slot.empty.settle();
     }
@@ -265,7 +265,8 @@ class Mapped {
 public:
   /// Not usable after a diagnostic.
   Mapped(Program &p, Operation *op, Value x, ValueRange offsetValues, MapAttr map)
-      : op(op), view(p.view(x)), size(std::int64_t(byteSize(*dtypeOfType(cast<tileir::TensorType>(x.getType()).getElementType())))),
+      : op(op), view(p.view(x)),
+        size(std::int64_t(byteSize(*dtypeOfType(cast<tileir::TensorType>(x.getType()).getElementType())))),
         order(map.getOrder()), offsets(p.slotsOf(offsetValues)) {
     for (Attribute limit : map.getLimits())
       if (auto e = LaunchExpr::parse(std::string_view(cast<StringAttr>(limit).getValue())))
@@ -386,7 +387,8 @@ Action make(Program &p, TmaLoadOp op) {
           c[axes[n]] = rest % lengths[n];
         for (std::int64_t column = 0; column < columns; ++column) {
           c[fastest] = panel * columns + column;
-          char *to = b.shared.data() + here.offset + places[std::size_t((panel * rows + row) * columns + column)];
+          char *to =
+              b.shared.data() + here.offset + places[std::size_t((panel * rows + row) * columns + column)];
           const char *from = x->at(c, mapped.size);
           if (!from) {
             std::memset(to, 0, std::size_t(mapped.size));
@@ -404,8 +406,8 @@ Action make(Program &p, TmaLoadOp op) {
     counted.requests += panels;
     slot.filled[index] = true;
     if (slot.full.bytes < here.type.bytes())
-      return b.fail(op, say(here.type.bytes(), " bytes arrive at 'full' of slot ", number, ", which waits for ",
-                            slot.full.bytes));
+      return b.fail(op, say(here.type.bytes(), " bytes arrive at 'full' of slot ", number,
+                            ", which waits for ", slot.full.bytes));
     slot.full.bytes -= here.type.bytes();
     slot.full.settle();
     ++b.progress;
@@ -487,7 +489,8 @@ Action make(Program &p, BulkStoreOp op) {
 // --- persistent blocks
 // ------------------------------------------------------------------------------------------
 
-std::vector<std::int64_t> numberInOrder(std::int64_t place, ArrayRef<std::int64_t> programs, std::int64_t group) {
+std::vector<std::int64_t> numberInOrder(std::int64_t place, ArrayRef<std::int64_t> programs,
+                                        std::int64_t group) {
   std::vector<std::int64_t> number(programs.size());
   std::size_t d = programs.size();
   if (d >= 2 && group > 1) {
@@ -504,7 +507,8 @@ std::vector<std::int64_t> numberInOrder(std::int64_t place, ArrayRef<std::int64_
   return number;
 }
 
-std::int64_t placeInOrder(ArrayRef<std::int64_t> number, ArrayRef<std::int64_t> programs, std::int64_t group) {
+std::int64_t placeInOrder(ArrayRef<std::int64_t> number, ArrayRef<std::int64_t> programs,
+                          std::int64_t group) {
   const std::size_t rank = programs.size();
   const bool grouped = rank >= 2 && group > 1;
   std::int64_t place = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Asynchronous products by warpgroups: groups under way, their operands in shared memory, waits.
 ///
-/// A group reads its operands when it ends, as late as the hardware may: what happens to them before shows. Until a wait
-/// names a value that a group gives, the value has no registers of its own; only the group knows it.
+/// A group reads its operands when it ends, as late as the hardware may: what happens to them before shows.
+/// Until a wait names a value that a group gives, the value has no registers of its own; only the group knows
+/// it.
 #include "ir/base/MmaTable.h"
 #include "ir/exec/Program.h"
 
@@ -34,11 +35,12 @@ bool Cluster::readByProduct(Operation *op, const BufferAt &buffer, bool ends) {
   }
   for (std::int64_t at = buffer.offset; at < end; at += program.sharedGrain) {
     Cell &c = cellAt(shared.data() + at);
-    const char *why = c.writeEpoch < firstEpoch    ? "which nothing has written"
-                      : c.buffer != buffer.number  ? "which was last written through another buffer: both are live"
-                      : c.writeEpoch == run.epoch  ? "which threads wrote without a barrier behind it"
-                      : c.fence > seenFences       ? "which threads wrote without a fence_async before the barrier"
-                                                   : nullptr;
+    const char *why = c.writeEpoch < firstEpoch ? "which nothing has written"
+                      : c.buffer != buffer.number
+                          ? "which was last written through another buffer: both are live"
+                      : c.writeEpoch == run.epoch ? "which threads wrote without a barrier behind it"
+                      : c.fence > seenFences ? "which threads wrote without a fence_async before the barrier"
+                                             : nullptr;
     if (why) {
       fail(op, say("reads byte ", at, " of shared memory, ", why));
       return false;
@@ -57,7 +59,8 @@ bool Cluster::readByProduct(Operation *op, const BufferAt &buffer, bool ends) {
 bool Cluster::ready(Operation *op, ArrayRef<Slot> tiles) {
   for (const Slot &s : tiles)
     if (auto found = unready.find(s.offset); found != unready.end()) {
-      fail(op, say("uses the result of a product that no wait has named: ", ExecFault{found->second->op, {}}.text()));
+      fail(op, say("uses the result of a product that no wait has named: ",
+                   ExecFault{found->second->op, {}}.text()));
       return false;
     }
   return true;
@@ -68,10 +71,12 @@ bool Cluster::ready(Operation *op, ArrayRef<Slot> tiles) {
 
 namespace {
 
-/// Where the elements of an operand [outer, k] lie in its buffer, by (outer, k), or by (k, outer) with `kFirst`.
+/// Where the elements of an operand [outer, k] lie in its buffer, by (outer, k), or by (k, outer) with
+/// `kFirst`.
 std::vector<std::int64_t> operandPlaces(BufferType type, bool mn, bool kFirst) {
   const std::vector<std::int64_t> places = elementPlaces(type);
-  const std::int64_t rows = type.getShape()[1], columns = type.getShape()[2], contiguous = type.getShape()[0] * columns;
+  const std::int64_t rows = type.getShape()[1], columns = type.getShape()[2],
+                     contiguous = type.getShape()[0] * columns;
   const std::int64_t outer = mn ? contiguous : rows, k = mn ? rows : contiguous;
   std::vector<std::int64_t> result(std::size_t(outer * k));
   for (std::int64_t i = 0; i < outer; ++i)
@@ -83,7 +88,8 @@ std::vector<std::int64_t> operandPlaces(BufferType type, bool mn, bool kFirst) {
   return result;
 }
 
-std::vector<char> gather(Cluster &b, const BufferAt &buffer, ArrayRef<std::int64_t> places, std::int64_t size) {
+std::vector<char> gather(Cluster &b, const BufferAt &buffer, ArrayRef<std::int64_t> places,
+                         std::int64_t size) {
   std::vector<char> whole(places.size() * std::size_t(size));
   for (auto [n, place] : llvm::enumerate(places))
     std::memcpy(&whole[n * std::size_t(size)], b.shared.data() + buffer.offset + place, std::size_t(size));
@@ -114,8 +120,8 @@ Action make(Program &p, WgmmaOp op) {
   }
   if (!fits)
     return refuse(op, "tiles are not in the atom's fragments");
-  const std::int64_t n = r.table->layout.dim(1), k = op.getBMn() ? bufferB.getShape()[1]
-                                                                   : bufferB.getShape()[0] * bufferB.getShape()[2];
+  const std::int64_t n = r.table->layout.dim(1),
+                     k = op.getBMn() ? bufferB.getShape()[1] : bufferB.getShape()[0] * bufferB.getShape()[2];
   ProductInto product = makeProduct(row->a.dtype, row->b.dtype, row->policyOnly, r, k);
   if (!product || n == 0)
     return refuse(op, "no such product");
@@ -154,10 +160,11 @@ Action make(Program &p, WgmmaOp op) {
       if (!copiesAgree(b, op, *a))
         return;
       const std::vector<std::int32_t> &linear = a->table->linear;
-      group->registers.resize(std::size_t(std::int64_t(a->table->layout.dim(0)) * a->table->layout.dim(1) * a->size));
+      group->registers.resize(
+          std::size_t(std::int64_t(a->table->layout.dim(0)) * a->table->layout.dim(1) * a->size));
       for (std::int64_t i = 0; i < a->count; ++i)
-        std::memcpy(&group->registers[std::size_t(linear[std::size_t(i)] * a->size)], b.data(*a) + i * a->size,
-                    std::size_t(a->size));
+        std::memcpy(&group->registers[std::size_t(linear[std::size_t(i)] * a->size)],
+                    b.data(*a) + i * a->size, std::size_t(a->size));
     }
     if (auto found = b.unready.find(acc.offset); found != b.unready.end()) {
       if (found->second->replaced)

@@ -270,6 +270,16 @@ TEST_CASE("seeded faults: a step of the producer is missing", "[executor][pipes]
   checkFaults(faults({}, missing(tgpu::PipeAcquireOp())), "was not acquired");
   checkFaults(faults({}, missing(tgpu::PipeCommitOp())), "is acquired a second time");
   checkFaults(faults({}, missing(tgpu::TmaLoadOp())), "bytes missing");
+  auto twice = [](auto op) {
+    return [](Lowered &k) {
+      mlir::OpBuilder b(k.kernel.module->getContext());
+      auto first = k.all<decltype(op)>().front();
+      b.setInsertionPointAfter(first);
+      b.clone(*first);
+    };
+  };
+  checkFaults(faults({}, twice(tgpu::PipeAcquireOp())), "is acquired a second time");
+  checkFaults(faults({}, twice(tgpu::PipeCommitOp())), "was not acquired");
   auto wrongBuffer = [](Lowered &k) { k.all<tgpu::TmaLoadOp>().back().setIndex(0); };
   Kernel square{.bRows = true};
   checkFaults(faults(square, wrongBuffer), "is filled a second time");
@@ -314,6 +324,12 @@ TEST_CASE("seeded faults: a step of the consumers is missing or too early", "[ex
   };
   checkFaults(faults({}, once), "deadlock");
   checkFaults(faults({}, once, 128), "a block ends after 2 slots of pipe 0 were filled, 1 awaited");
+  // One wait too many: all later ones look for the phase behind theirs.
+  auto ahead = [&](Lowered &k) {
+    mlir::OpBuilder b(k.only<tgpu::PipeWaitOp>()->getParentOp());
+    b.clone(*k.only<tgpu::PipeWaitOp>());
+  };
+  checkFaults(faults({}, ahead), "deadlock");
   auto before = [&](Lowered &k) {
     loopRelease(k).setKeep(0);
     loopRelease(k)->moveBefore(k.only<tgpu::WgmmaOp>());

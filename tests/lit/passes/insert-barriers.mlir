@@ -93,3 +93,24 @@ func.func @while(%x: tensor<64xf32, #l>, %c: i1) {
   %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
   return
 }
+
+// The barrier that another op needs is the only one between a write and the product that reads it: the fence stands there.
+// CHECK-LABEL: func.func @fence
+// CHECK: tgpu.copy
+// CHECK: tgpu.copy
+// CHECK-NEXT: tgpu.fence_async
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy_out
+// CHECK-NEXT: tgpu.wgmma
+// CHECK-NOT: tgpu.barrier
+#rows = #tgpu.layout<"core=[1,64,64] reps=[1,1,1] reg=[(0,0,1),(0,0,2),(0,0,4),(0,0,8),(0,0,16)] lane=[(0,0,32),(0,1,0),(0,2,0),(0,4,0),(0,8,0)] warp=[(0,16,0),(0,32,0)]">
+#acc = #tgpu.layout<"core=[64,64] reps=[1,1] reg=[(0,1),(8,0),(0,8),(0,16),(0,32)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[(16,0),(32,0)]">
+func.func @fence(%x: tensor<1x64x64xbf16, #rows>, %sum: tensor<64x64xf32, #acc>) {
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
+  %b = tgpu.buffer_alloc at 8192 : !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
+  tgpu.copy %x, %a : tensor<1x64x64xbf16, #rows>, !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
+  tgpu.copy %x, %b : tensor<1x64x64xbf16, #rows>, !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
+  %y = tgpu.copy_out %b : !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]> -> tensor<1x64x64xbf16, #rows>
+  %r = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %a, %sum : !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>, !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>, tensor<64x64xf32, #acc>
+  return
+}
