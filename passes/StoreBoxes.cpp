@@ -9,6 +9,8 @@
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
 
+#include <numeric>
+
 namespace sectile::passes {
 #define GEN_PASS_DEF_STOREBOXESPASS
 #include "passes/Passes.h.inc"
@@ -83,8 +85,14 @@ private:
     auto unit = tmaAxis(op.getX());
     if (!unit || *unit != rank - 1 || (bytes != 2 && bytes != 4))
       return;
+    // Strips do not cross from one warpgroup's columns to the next one's.
+    int64_t together = shape.back();
+    const Layout &layout = layouts.of(value);
+    for (size_t bit = 2; bit < layout.warp().size(); ++bit)
+      if (int64_t step = layout.warp()[bit][1])
+        together = std::gcd(together, step);
     int64_t span = 128;
-    while (span > 16 && shape.back() * bytes % span)
+    while (span > 16 && together * bytes % span)
       span /= 2;
     // Strips are rows of 16, whole columns of 8-row matrices.
     const int64_t columns = span / bytes;
