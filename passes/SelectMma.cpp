@@ -58,9 +58,13 @@ Product findRow(MmaOp op, const Target &target, bool pipelined) {
   const MmaQuery query{dtype(op.getA()), dtype(op.getB()), dtype(op.getAcc()), p.m, p.n, p.k,
                        op.getPolicy() == MmaPolicy::k_tf32};
   p.row = selectMma(target, query);
+  // wgmma cuts the low bits of f32 operands that it reads from shared memory (a NaN may become an infinity): the policy
+  // promises the nearest tf32, which takes registers.
+  MmaQuery inSharedMemory = query;
+  inSharedMemory.allowTf32 = false;
   // On warpgroups: with TMA for the operands, and as many accumulators as a thread can have beside the rest.
   if (pipelined && target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
-    if (const MmaRow *row = selectWgmma(target, query))
+    if (const MmaRow *row = selectWgmma(target, inSharedMemory))
       for (int groups : {2, 1}) {
         auto grid = warpGrid(*row, p.m, p.n, p.k, groups * warpgroup);
         if (!grid || int64_t(p.m) * p.n / (groups * warpgroup * target.warpSize) > mostAccumulators)

@@ -26,8 +26,8 @@ namespace {
 
 constexpr int64_t producerWarps = 4; ///< a warpgroup: setmaxnreg works on whole ones
 
-/// Registers per thread of the roles, by the consumers' warpgroups (hardware.md of the instruction's users: CUTLASS and
-/// others take the same). None with one: a block of 256 threads has 255 each anyway.
+/// Registers per thread of the roles, by the consumers' warpgroups (those that CUTLASS takes for large
+/// accumulators). None with one: a block of 256 threads has 255 each anyway.
 struct RoleRegisters {
   int64_t producer = 0, consumer = 0;
 };
