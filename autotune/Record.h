@@ -17,8 +17,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -134,7 +134,7 @@ public:
   /// Nothing is touched before the first use.
   explicit Record(std::string path, Mode mode = Mode::readWrite, FileSystem fileSystem = FileSystem::detect);
 
-  /// Reads the file anew; what cannot be read or is damaged is said in problems(), and rows in memory stay. Never throws.
+  /// Reads the file anew; what cannot be read or is damaged becomes a problem, and rows in memory stay. Never throws.
   /// An absent file is an empty record.
   const RecordSet &read();
   /// What was read last (read() if nothing was yet), and everything put since.
@@ -144,14 +144,16 @@ public:
   const RecordRow *findCandidate(const RecordKey &key, const std::string &choice) { return rows().findCandidate(key, choice); }
 
   /// Adds rows, in memory at once and on disk. False where the disk does not take them (full, unwritable, read-only
-  /// record): then problems() says why, the rows stay in memory and go along with the next put(). Never throws for what
-  /// a disk does; InternalError for a row that is none.
+  /// record, a row that is none): then the problems say why, and the rows stay in memory and go along with the next put().
+  /// Never throws for what a disk does.
   bool put(std::span<const RecordRow> rows);
   bool put(const RecordRow &row) { return put(std::span(&row, 1)); }
   /// Removes rows; how many. nullopt where the disk does not allow it.
   std::optional<std::size_t> prune(const PruneRule &rule);
   /// Forgets the choices for one key, so that what is put next counts alone. False as for put().
   bool forget(const RecordKey &key);
+  /// On a shared file system: brings the parts of all processes into the main file. False as for put().
+  bool merge();
 
   const std::string &path() const { return file; }
   Mode mode() const { return access; }
@@ -160,7 +162,10 @@ public:
 
 private:
   bool isShared() const;
-  std::size_t eraseFrom(RecordSet &set, const PruneRule &rule) const;
+  bool save();
+  bool change(const std::function<void(RecordSet &)> &work);
+  void repair(RecordSet &readable);
+  void setAsideInTurn(RecordSet &readable);
 
   std::string file;
   Mode access;
@@ -169,16 +174,19 @@ private:
   RecordSet known;
   std::vector<RecordRow> unsaved;
   std::vector<std::string> problems;
-  std::string ownPart; ///< on a shared file system
+  std::string ownPart; ///< on a shared file system: the file that this process appends to
+  int ownProcess = 0;  ///< whose it is
 };
 
 /// The rows that `rule` removes.
 SECTILE_API std::vector<RecordSet::Id> toPrune(const RecordSet &set, const PruneRule &rule);
 
-/// Where the record of this process is: SECTILE_TUNE_RECORD (`none` or nothing to name: an empty path).
+/// Where the record of this process is, as SECTILE_TUNE_RECORD says: `PATH`, `PATH:ro` for reading alone, `PATH:shared` for a
+/// file system whose locks are not trusted, `none`. Unset: `tuning.sqlite` beside the kernel cache. An empty path: none.
 struct RecordPlace {
   std::string path;
   Record::Mode mode = Record::Mode::readWrite;
+  FileSystem fileSystem = FileSystem::detect;
 };
 SECTILE_API RecordPlace recordPlace();
 

@@ -28,6 +28,9 @@ constexpr EnvSwitch table[] = {
     {"SECTILE_CACHE", "0 | 1", "0: compiled kernels are neither read from disk nor kept there", "1"},
     {"SECTILE_CACHE_DIR", "directory", "where compiled kernels are kept",
      "$XDG_CACHE_HOME/sectile, ~/.cache/sectile"},
+    {"SECTILE_TUNE_RECORD", "path, path:ro, path:shared or none",
+     "the tuning record; ro: it is never written; shared: locks of its file system are not trusted",
+     "tuning.sqlite where compiled kernels are kept"},
     {"SECTILE_CUDA_LIBRARY", "path", "the CUDA driver library that is opened", "libcuda.so.1"},
     {"SECTILE_NVTX", "0 | 1", "1: an NVTX range around every launch and compile", "0"},
     {"SECTILE_NVTX_LIBRARY", "path", "the NVTX library that is opened under SECTILE_NVTX=1",
@@ -97,6 +100,7 @@ std::unique_ptr<const Env> readAll() {
   e->ptxas = read("SECTILE_PTXAS");
   e->cache = readBool("SECTILE_CACHE", true);
   e->cacheDir = cacheDir();
+  e->tuneRecord = read("SECTILE_TUNE_RECORD");
   forEachPart(read("SECTILE_CHECK"), [&](std::string_view check) {
     if (check == "pointers")
       e->checkPointers = true;

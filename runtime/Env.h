@@ -28,6 +28,7 @@ struct Env {
   std::string ptxas;    ///< SECTILE_PTXAS: a path, or "none"
   std::string cacheDir; ///< the directory of the kernel cache, defaults applied; empty: none can be named
   bool cache = true;    ///< SECTILE_CACHE is not 0
+  std::string tuneRecord; ///< SECTILE_TUNE_RECORD (autotune/Record.h: recordPlace)
   bool checkPointers = false; ///< SECTILE_CHECK names "pointers"
   std::string cudaLibrary;    ///< SECTILE_CUDA_LIBRARY, default libcuda.so.1
   bool nvtx = false;       ///< SECTILE_NVTX
