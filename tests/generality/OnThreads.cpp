@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file `sectile_whitebox generality [NAME ..]`: the kernels of this folder lowered for sm_90a by the
-/// default schedule, and run thread by thread on the executor, against the same references.
+/// default schedule, and run thread by thread on the executor, against the same references;
+/// `sectile_whitebox products`: random products the same way.
 #include "tests/support/OnThreads.h"
-#include "tests/generality/Generality.h"
+#include "tests/generality/RandomProducts.h"
 #include "tests/support/InterpHarness.h"
 
 #include <string_view>
@@ -15,6 +16,8 @@ static void runText(const std::string &text, std::span<const KernelArg> args) {
     throw std::runtime_error(kernel.messages);
   test::runOnThreads(*kernel.module, args);
 }
+
+int randomProductsMain(int argc, char **argv) { return generality::productsMain(argc, argv, runText); }
 
 /// Runs the cases whose names start with one of the words, all without words.
 int generalityMain(int argc, char **argv) {

@@ -185,6 +185,8 @@ private:
     if (b.alone) // it brought a worker down before
       o = {Outcome::failed, b.earlier + "; alone: " + (o.kind == Outcome::passed ? "passes" : o.text), false};
     outcomes[index] = std::move(o);
+    if (options.settled)
+      options.settled(index, outcomes[index]);
   }
 
   void end(Worker w) {
@@ -200,7 +202,7 @@ private:
                                   : fmt::format("its worker ended with status {}", WEXITSTATUS(status));
     if (!w.ready) {
       for (std::size_t i = w.finished; i < cases.size(); ++i)
-        outcomes[cases[i]] = {Outcome::failed, "no worker: " + w.end, false};
+        settle(w.batch, cases[i], {Outcome::failed, "no worker: " + w.end, false});
       return;
     }
     if (w.batch.alone) {

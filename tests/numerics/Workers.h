@@ -22,6 +22,7 @@ struct WorkerOptions {
   double stallSeconds = 10;    ///< without a sign of life in one case
   double startSeconds = 120;   ///< before the first case
   std::function<void()> start; ///< in each new worker; throws if there can be no work
+  std::function<void(std::size_t, const Outcome &)> settled; ///< here, once for each case, in the order of their ends
 };
 
 /// Runs `run(0)` to `run(count - 1)`. Of a worker that dies, stalls or gives up, the case that it was at is

@@ -4,6 +4,7 @@
 ///     sectile_whitebox [Catch2 options]      the unit tests
 ///     sectile_whitebox numerics [options]    op x dtype x shape (tests/numerics)
 ///     sectile_whitebox generality [names]    lowered kernels with products (tests/generality)
+///     sectile_whitebox products [options]    random products, lowered and run thread by thread (tests/generality)
 ///     sectile_whitebox interp-bench          speed floors of the interpreter (tests/perf)
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 
 int numericsMain(int argc, char **argv);
 int generalityMain(int argc, char **argv);
+int randomProductsMain(int argc, char **argv);
 int interpBenchMain();
 
 int main(int argc, char **argv) {
@@ -20,6 +22,8 @@ int main(int argc, char **argv) {
     return numericsMain(argc - 1, argv + 1);
   if (what == "generality")
     return generalityMain(argc - 1, argv + 1);
+  if (what == "products")
+    return randomProductsMain(argc - 1, argv + 1);
   if (what == "interp-bench")
     return interpBenchMain();
   return Catch::Session().run(argc, argv);
