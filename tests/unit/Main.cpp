@@ -6,9 +6,13 @@
 ///     sectile_whitebox generality [names]    lowered kernels with products (tests/generality)
 ///     sectile_whitebox products [options]    random products, lowered and run thread by thread (tests/generality)
 ///     sectile_whitebox interp-bench          speed floors of the interpreter (tests/perf)
+///     sectile_whitebox tune-worker SOCKET    the worker of tests that tune (autotune/Measure.h)
 #define CATCH_CONFIG_RUNNER
+#include "autotune/Measure.h"
+
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <string_view>
 
 int numericsMain(int argc, char **argv);
@@ -26,5 +30,7 @@ int main(int argc, char **argv) {
     return randomProductsMain(argc - 1, argv + 1);
   if (what == "interp-bench")
     return interpBenchMain();
+  if (argc == 3 && what == sectile::autotune::workerWord)
+    return sectile::autotune::workerMain(std::atoi(argv[2]));
   return Catch::Session().run(argc, argv);
 }
