@@ -124,6 +124,8 @@ const RecordSet &Record::read() {
     problems.push_back(fmt::format("{} rows of the tuning record '{}' were edited or damaged, and are not used", result.ignoredRows, file));
   if (result.state != DbState::failed)
     known = std::move(fresh);
+  else
+    known.merge(fresh);
   for (const RecordRow &row : unsaved)
     known.add(row);
   return known;
@@ -155,6 +157,10 @@ void Record::setAsideInTurn(RecordSet &readable) {
   if (aside.empty()) {
     problems.push_back(fmt::format("the tuning record '{}' is not used, and cannot be set aside: {}", file, std::strerror(errno)));
     return;
+  }
+  if (now.state == DbState::damaged) {
+    readDbFile(aside, kept); // of a file that was cut off this reads what is there
+    readable.merge(kept);
   }
   problems.push_back(fmt::format("the tuning record '{}' is set aside as '{}': {}; {} of its rows are kept", file, aside, now.why, kept.size()));
   std::vector<RecordRow> rows;

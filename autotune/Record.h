@@ -108,12 +108,12 @@ SECTILE_API RecordSet fromJson(std::string_view text, const std::string &file, s
 
 /// What prune() removes: rows that any of the set conditions names.
 struct PruneRule {
-  std::optional<std::int64_t> before;  ///< dated before this
-  std::optional<std::string> compiler; ///< made by another compiler than this
-  std::string kernel;                  ///< of this kernel
-  bool losers = false;                 ///< choices that are not the chosen row of their key
-  bool candidates = false;             ///< measurements of single candidates
-  bool noisy = false;                  ///< not final
+  std::optional<std::int64_t> before = {};  ///< dated before this
+  std::optional<std::string> compiler = {}; ///< made by another compiler than this
+  std::string kernel = {};                  ///< of this kernel
+  bool losers = false;                      ///< choices that are not the chosen row of their key
+  bool candidates = false;                  ///< measurements of single candidates
+  bool noisy = false;                       ///< not final
 };
 
 /// How a file system serves locks: `shared` ones (NFS, Lustre, FUSE ..) are trusted with atomic renames alone.

@@ -39,6 +39,7 @@ DbState stateOf(int code) {
   case SQLITE_NOTADB:
   case SQLITE_CORRUPT:
   case SQLITE_SCHEMA:
+  case SQLITE_ERROR: // every statement is constant and fits a good file
     return DbState::damaged;
   case SQLITE_NOMEM:
     throw std::bad_alloc();
@@ -292,14 +293,28 @@ DbResult readDbBytes(std::string bytes, RecordSet &into) {
     return {DbState::absent, {}, 0};
   if (bytes.size() < 100)
     return {DbState::damaged, "file is not a database", 0};
-  // A file written in WAL mode cannot be deserialized; these bytes are ours to change.
+  // A file written in WAL mode cannot be deserialized, and of one that was cut off nothing can be read before it has the
+  // length that its header says; these bytes are ours to change.
   bytes[18] = bytes[19] = 1;
+  auto number = [&](std::size_t at, std::size_t count) {
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      n = n << 8 | static_cast<unsigned char>(bytes[at + i]);
+    return n;
+  };
+  constexpr std::size_t mostBytes = std::size_t(1) << 30;
+  const std::size_t wholeBytes = number(16, 2) * number(28, 4);
+  const bool isCut = bytes.size() < wholeBytes && wholeBytes <= mostBytes;
+  const std::string cutText = fmt::format("{} bytes instead of {}", bytes.size(), wholeBytes);
+  if (isCut)
+    bytes.resize(wholeBytes);
   try {
     Db db(":memory:", SQLITE_OPEN_READWRITE);
     const auto size = static_cast<sqlite3_int64>(bytes.size());
     db.check(sqlite3_deserialize(db.get(), "main", reinterpret_cast<unsigned char *>(bytes.data()), size, size,
                                  SQLITE_DESERIALIZE_READONLY));
-    return readOpen(db, into);
+    DbResult result = readOpen(db, into);
+    return isCut && result.state == DbState::good ? DbResult{DbState::damaged, cutText, result.ignoredRows} : result;
   } catch (const Failure &f) {
     return {stateOf(f.code), f.text, 0};
   }

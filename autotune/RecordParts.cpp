@@ -12,6 +12,7 @@
 #include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
+#include <set>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,6 +101,13 @@ int addLines(std::string_view text, RecordSet &into) {
   return damaged;
 }
 
+std::vector<RecordRow> rowsOf(const RecordSet &set) {
+  std::vector<RecordRow> rows;
+  for (const auto &[id, row] : set.all())
+    rows.push_back(row);
+  return rows;
+}
+
 /// What the clock of the file server says beside `path`: the clocks of two machines need not agree. 0: not known.
 std::time_t timeOfNewFile(const std::string &path) {
   const std::string temp = path + "." + randomName() + std::string(tempSuffix);
@@ -131,28 +139,41 @@ std::vector<std::string> RecordParts::names() const {
 }
 
 void RecordParts::readParts(RecordSet &into, std::vector<std::string> &problems) const {
-  for (const std::string &name : names()) {
-    std::string text;
-    if (!readWhole(name, text)) {
-      if (errno != ENOENT) // else merged in the meantime: its rows are in the main file
+  // A part that is listed and then not there has been renamed, or its rows are in another part by now: the folder is read
+  // again until everything in it has been seen.
+  constexpr int mostPasses = 100;
+  std::set<std::string> seen;
+  for (int pass = 0; pass < mostPasses; ++pass) {
+    bool isNew = false;
+    for (const std::string &name : names()) {
+      if (seen.contains(name))
+        continue;
+      isNew = true;
+      std::string text;
+      if (!readWhole(name, text)) {
+        if (errno == ENOENT)
+          continue;
         problems.push_back(fmt::format("'{}' cannot be read: {}", name, errnoText()));
-      continue;
+      } else if (int damaged = addLines(text, into)) {
+        problems.push_back(fmt::format("'{}': {} rows are damaged or were edited, and are not used", name, damaged));
+      }
+      seen.insert(name);
     }
-    if (int damaged = addLines(text, into))
-      problems.push_back(fmt::format("'{}': {} rows are damaged or were edited, and are not used", name, damaged));
+    if (!isNew)
+      return;
   }
+  problems.push_back(fmt::format("'{}' changes all the time", folder));
 }
 
 DbResult RecordParts::read(RecordSet &into, std::vector<std::string> &problems) const {
   // Parts first: a row that a merge moves meanwhile is then seen in one place at least.
   readParts(into, problems);
-  std::string bytes;
-  if (!readWhole(mainPath, bytes))
-    return errno == ENOENT || errno == ENOTDIR ? DbResult{DbState::absent, {}, 0} : DbResult{DbState::failed, errnoText(), 0};
-  return readDbBytes(std::move(bytes), into);
+  return readDbFile(mainPath, into);
 }
 
 std::string RecordParts::append(std::span<const RecordRow> rows, std::string &ownPart) const {
+  if (rows.empty())
+    return {};
   std::string text;
   for (const RecordRow &row : rows)
     text += rowJson(row) + "\n";
@@ -226,9 +247,14 @@ DbResult RecordParts::readMainForMerge(RecordSet &into, std::vector<std::string>
   const std::string aside = setAside(mainPath, main.state == DbState::damaged ? "damaged" : "old");
   if (aside.empty() && errno != ENOENT)
     return {DbState::failed, errnoText(), 0};
-  // Another process may have put a good one there in the meantime: whatever was moved is read as well.
-  if (std::string moved; !aside.empty() && readWhole(aside, moved))
-    readDbBytes(std::move(moved), into);
+  // Another process may have put a good one there in the meantime: whatever was moved is read as well. Its rows are in a
+  // part before they are in a main file, which another merge may replace.
+  if (!aside.empty()) {
+    readDbFile(aside, into);
+    std::string part;
+    if (std::string why = append(rowsOf(into), part); !why.empty())
+      problems.push_back(fmt::format("rows of '{}' are not kept: {}", aside, why));
+  }
   problems.push_back(fmt::format("'{}' is set aside as '{}': {}", mainPath, aside, main.why));
   return {DbState::absent, {}, 0};
 }
@@ -306,7 +332,13 @@ std::string RecordParts::change(const std::function<void(RecordSet &)> &change, 
     taken.push_back(std::move(moved));
   }
   change(all);
-  if (std::string why = replaceMain(all, began); !why.empty())
+  // A merge that runs meanwhile may have read the main file before and lists the parts after this: so that it finds what was
+  // in those that go, all is in a part as well.
+  std::string part;
+  std::string why = append(rowsOf(all), part);
+  if (why.empty())
+    why = replaceMain(all, began);
+  if (!why.empty())
     return why; // parts under their new names are still read
   for (const std::string &gone : taken)
     unlink(gone.c_str());
@@ -321,6 +353,13 @@ std::string setAside(const std::string &path, const char *label) {
     std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", &parts);
   const std::string aside = fmt::format("{}.{}-{}-{}", path, label, date, randomName().substr(0, 6));
   return rename(path.c_str(), aside.c_str()) == 0 ? aside : std::string();
+}
+
+DbResult readDbFile(const std::string &path, RecordSet &into) {
+  std::string bytes;
+  if (!readWhole(path, bytes))
+    return errno == ENOENT || errno == ENOTDIR ? DbResult{DbState::absent, {}, 0} : DbResult{DbState::failed, errnoText(), 0};
+  return readDbBytes(std::move(bytes), into);
 }
 
 bool makeFolderOf(const std::string &path) {

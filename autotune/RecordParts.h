@@ -7,6 +7,7 @@
 ///
 ///   - a part is removed only when the main file that holds all its rows, and the part itself, are older than `graceSeconds`;
 ///   - a merge that took longer than half of that since it read the main file gives up before its rename;
+///   - a row is in a part before it is in a main file, and parts are listed again until none has vanished while it was read;
 ///   - who appends looks whether its file is still there afterwards, and if not appends to a new one.
 #pragma once
 
@@ -34,6 +35,7 @@ public:
   /// Puts the rows of all parts into the main file; removes parts that have long been in it. Empty, or why not.
   std::string merge(std::vector<std::string> &problems) const;
   /// Makes the main file of what `change` makes of all rows, and removes the parts. One process at a time. Empty, or why not.
+  /// A merge that runs at the same time may bring back what `change` took out.
   std::string change(const std::function<void(RecordSet &)> &change, std::vector<std::string> &problems) const;
   std::size_t count() const { return names().size(); }
 
@@ -48,6 +50,8 @@ private:
 
 /// Renames a file that is no use as a record to `<path>.<label>-<date>-<random>`; the new name, empty with errno set.
 std::string setAside(const std::string &path, const char *label);
+/// readDbBytes() of a whole file.
+DbResult readDbFile(const std::string &path, RecordSet &into);
 /// Makes the folder that `path` lies in. False with errno set.
 bool makeFolderOf(const std::string &path);
 
