@@ -44,8 +44,10 @@ struct RecordedChoice {
 RecordedChoice recordedChoice(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Device &device);
 /// Whether the process' record has anything for a kernel of this name. Cheap.
 bool recordKnows(const detail::KernelDesc &kernel);
-/// Grows when the process' record changes (noteInRecord, reloadRecord), which makes launches look again.
+/// Grows when the process' record changes (noteInRecord, reloadRecord). One atomic load.
 std::uint64_t recordGeneration();
+/// Another number when choices for a kernel of this name may have changed.
+std::uint64_t recordVersion(const detail::KernelDesc &kernel);
 /// Adds rows to the process' record, in memory at once and on disk; false where the disk did not take them.
 bool noteInRecord(std::span<const autotune::RecordRow> rows);
 /// Reads the process' record again, from where SECTILE_TUNE_RECORD says now. For tests and long-running processes.
