@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -140,6 +141,24 @@ ToolArg parseToolArg(const std::string &text) {
     type = type.substr(used + 1);
     isTensor = true;
   }
+  // Axes in memory, the fastest last.
+  std::vector<size_t> order;
+  for (size_t d = 0; d < dims.size(); ++d)
+    order.push_back(d);
+  if (size_t at = type.find('@'); at != std::string::npos) {
+    const std::string axes = type.substr(at + 1);
+    type.resize(at);
+    order.clear();
+    for (char c : axes)
+      order.push_back(static_cast<size_t>(c - '0'));
+    std::vector<size_t> sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    bool isOrder = !axes.empty() && sorted.size() == dims.size();
+    for (size_t d = 0; isOrder && d < sorted.size(); ++d)
+      isOrder = sorted[d] == d;
+    if (!isOrder)
+      bad(text, fmt::format("'{}' is no order of {} axes", axes, dims.size()));
+  }
   if (!parseDType(type, a.arg.dtype))
     bad(text, fmt::format("'{}' is no element type", type));
   if (dims.size() > maxRank)
@@ -150,7 +169,8 @@ ToolArg parseToolArg(const std::string &text) {
   }
   a.arg.rank = static_cast<int>(dims.size());
   std::int64_t count = 1;
-  for (size_t d = dims.size(); d-- > 0;) {
+  for (size_t place = dims.size(); place-- > 0;) {
+    const size_t d = order[place];
     a.arg.dims[d] = dims[d];
     a.arg.strides[d] = count;
     if (dims[d] > 0 && count > (std::int64_t(1) << 34) / dims[d])

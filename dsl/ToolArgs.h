@@ -12,12 +12,13 @@ namespace sectile::tools {
 
 struct ToolArg {
   KernelArg arg;                   ///< data points into `bytes`
-  std::vector<std::uint8_t> bytes; ///< a tensor's elements, row-major
+  std::vector<std::uint8_t> bytes; ///< a tensor's elements, in the order of memory
   std::string text;                ///< as written
 };
 
 /// Parses one argument and makes its data. Tensor: DIMS `x` DTYPE `=` FILL, where FILL is `zeros`, `iota` (0, 1, 2.. cast
-/// to the type), `normal[:SEED]` (standard normal numbers), `value:V`, `bytes:B` (every byte B). Scalar: DTYPE `=` VALUE.
+/// to the type), `normal[:SEED]` (standard normal numbers), `value:V`, `bytes:B` (every byte B). DTYPE`@`AXES orders the axes in memory, the fastest last: `64x128xbf16@10` lies by columns.
+/// Scalar: DTYPE `=` VALUE.
 /// UserError [tool_arg] for anything else.
 ToolArg parseToolArg(const std::string &text);
 

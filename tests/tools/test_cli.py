@@ -77,6 +77,23 @@ COLUMNS = """func.func @columns(%X: !tile.tensor<2, f32> {tile.readonly}, %Y: !t
   return
 }
 """
+# The element type and the tile are filled in.
+PRODUCT = """func.func @product(%A: !tile.tensor<2, TYPE> {tile.readonly}, %B: !tile.tensor<2, TYPE> {tile.readonly}, %C: !tile.tensor<2, f32>) attributes {tile.kernel} {
+  %m, %n = tile.grid %C [128, 128] : !tile.tensor<2, f32> -> index, index
+  %z = tile.constant 0 : index
+  %step = tile.constant 64 : index
+  %depth = tile.dim %A, 1 : !tile.tensor<2, TYPE>
+  %start = tile.constant dense<0.0> : tensor<128x128xf32>
+  %sum = scf.for %k = %z to %depth step %step iter_args(%acc = %start) -> (tensor<128x128xf32>) {
+    %a = tile.load %A[%m, %k] : !tile.tensor<2, TYPE> -> tensor<128x64xTYPE>
+    %b = tile.load %B[%k, %n] : !tile.tensor<2, TYPE> -> tensor<64x128xTYPE>
+    %p = tile.mma exact %a, %b, %acc : tensor<128x64xTYPE>, tensor<64x128xTYPE>, tensor<128x128xf32>
+    scf.yield %p : tensor<128x128xf32>
+  }
+  tile.store %sum, %C[%m, %n] : tensor<128x128xf32>, !tile.tensor<2, f32>
+  return
+}
+"""
 ARCHES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"]
 
 
@@ -218,8 +235,15 @@ class Files(Cli):
         self.fails(USER, "run_arg_type", "run", file, "--arg=5xf32=iota", "--arg=5xf16=zeros")
         self.fails(USER, "run_arg_type", "run", file, "--arg=5xf32=iota", "--arg=f32=1")
         for bad in ("5", "5xf32", "5xf99=iota", "-5xf32=iota", "5xf32=nonsense", "xf32=iota", "1x1x1x1x1x1xf32=iota",
-                    "99999999999xf32=zeros", "99999999999999999999xf32=zeros", "f32=abc"):
+                    "99999999999xf32=zeros", "99999999999999999999xf32=zeros", "f32=abc", "5xf32@=iota", "5xf32@1=iota",
+                    "5x5xf32@00=iota", "5x5xf32@0=iota", "f32@0=1", "5xf32@x=iota"):
             self.fails(USER, "tool_arg", "run", file, "--arg=5xf32=iota", "--arg=" + bad)
+
+    def test_order_of_axes(self):
+        file = self.write("transpose.mlir", TRANSPOSE)
+        for axes, text in (("@10", "0, 1, 2, 3, 4, 5"), ("@01", "0, 3, 1, 4, 2, 5"), ("", "0, 3, 1, 4, 2, 5")):
+            out = self.call("run", file, f"--arg=2x3xbf16{axes}=iota", "--arg=3x2xbf16=zeros")
+            self.assertIn(f"3x2 bf16 [{text}]", out)
 
     def test_no_gpu(self):
         file = self.write("add.mlir", ADD)
@@ -312,7 +336,7 @@ class Explain(Cli):
         text = self.call("explain", "-", *args, text=SOFTMAX).splitlines()
         self.assertEqual(text[0], "softmax for sm_90a (H200 SXM)")
         self.assertEqual(text[2].split()[:3], ["line", "what", "op"])
-        self.assertEqual(text[3].split(), ["<stdin>:4", "load", "global_load", "1x4096", "bf16", "8192", "16", "4800", "16", "-", "-"])
+        self.assertEqual(text[3].split(), ["<stdin>:4", "load", "global_load", "0", "1x4096", "bf16", "8192", "16", "4800", "16", "-", "-"])
 
     def test_transpose(self):
         out, kinds = self.explain(TRANSPOSE, "--arg=4096x512xbf16=iota", "--arg=512x4096xbf16=zeros")
@@ -380,6 +404,55 @@ class Explain(Cli):
             self.assertGreaterEqual(out["blocksPerSm"]["registers"], 1)
             self.assertIn("bytes of spills", self.call("explain", "-", *args, text=SOFTMAX))
         self.assertIn("registers: unknown", self.call("explain", "-", *args, text=SOFTMAX, SECTILE_PTXAS="none"))
+
+    def test_products_pipes_and_roles(self):
+        text = PRODUCT.replace("TYPE", "bf16")
+        args = ["--arg=512x256xbf16=normal:1", "--arg=256x384xbf16=normal:2", "--arg=512x384xf32=zeros"]
+        out, kinds = self.explain(text, *args)
+        # Each of 4 x 3 programs loads 128 rows of A and 128 columns of B.
+        self.assertEqual((out["programs"], out["bytesRead"], out["bytesWritten"]), (12, 12 * 2 * 128 * 256 * 2, 512 * 384 * 4))
+        self.assertEqual(out["flops"], 2.0 * 512 * 256 * 384)
+        self.assertEqual([(a["op"], a["argument"], a["tma"], a["shape"], a["at"]["line"]) for a in kinds["load"]],
+                         [("tma_load", 0, True, [128, 64], 8), ("tma_load", 1, True, [64, 128], 9)])
+        store, = kinds["store"]
+        self.assertEqual((store["op"], store["tma"], store["at"]["line"]), ("bulk_store", True, 13))
+        product, = out["products"]
+        self.assertEqual((product["op"], product["instruction"], product["m"], product["n"], product["k"], product["runs"]),
+                         ("wgmma", "sm90_m64n128k16_f32bf16bf16", 128, 128, 64, 12 * 4))
+        self.assertEqual((product["placeA"], product["placeB"], product["inLoop"]), ("shared, K-major", "shared, N-major", True))
+        pipe, = out["pipes"]
+        self.assertEqual((pipe["slotBytes"], pipe["loads"], pipe["offset"]), (2 * 128 * 64 * 2, [0, 1], 0))
+        self.assertGreaterEqual(pipe["slots"], 4)
+        self.assertEqual([(r["name"], r["warps"]) for r in out["roles"]], [("producer", 4), ("consumers", 8)])
+        # The map of shared memory: nothing overlaps, and it ends where the block's memory does.
+        places = sorted((b["offset"], b["bytes"]) for b in out["buffers"])
+        for (at, size), (following, _) in zip(places, places[1:]):
+            self.assertLessEqual(at + size, following)
+        self.assertEqual(places[-1][0] + places[-1][1], out["sharedBytes"])
+        self.assertEqual((out["persistent"], out["programsAtATime"], out["bound"]), (True, 132, "memory"))
+        self.assertAlmostEqual(out["waves"], 12 / 132)
+        self.assertEqual(out["blocksPerSm"]["threads"], 2048 // 384)
+        plain = self.call("explain", "-", *args, text=text)
+        for part in ("pipe  line", "sm90_m64n128k16_f32bf16bf16", "128x128x64", "producer: 4 warps", "pipe 0, ", "why not faster:",
+                     "12 programs, 132 at a time by blocks that go through several", "  grid: 12 programs for 132 places"):
+            self.assertIn(part, plain)
+
+    def test_why_products_are_not_on_the_fast_path(self):
+        def reasons(kind, rows, *words):
+            out, _ = self.explain(PRODUCT.replace("TYPE", kind), f"--arg=256x{rows}x{kind}=zeros", f"--arg={rows}x128x{kind}=zeros",
+                                  "--arg=256x128xf32=zeros", *words)
+            return {(r["by"], r["at"] and r["at"]["line"]): r["text"] for r in out["reasons"]}
+
+        self.assertNotIn(("SelectMma", 10), reasons("bf16", 192))
+        self.assertIn("exact products", reasons("f32", 192)["SelectMma", 10])
+        self.assertIn("stages is set to 1", reasons("bf16", 192, "--stages=1")["SelectMma", 10])
+        self.assertNotIn(("SelectMma", 10), reasons("bf16", 192, "--arch=sm_80")) # has no faster path
+        # Rows of A begin at multiples of 2 bytes.
+        why = reasons("bf16", 193)
+        self.assertEqual([line for by, line in why if by == "StageOperands"], [8])
+        self.assertIn("operand A is loaded by threads", why["StageOperands", 8])
+        self.assertIn("stride along axis 0 that is a multiple of 2 bytes", why["StageOperands", 8])
+        self.assertIn("1 of K = 64 a program", reasons("bf16", 24)["trips", 10])
 
     def test_padded_lengths(self):
         text = SOFTMAX.replace("4096", "76")
