@@ -65,6 +65,14 @@ struct Stage {
   std::function<std::string()> text;
 };
 
+/// One of several jobs of a sample: a stage of its kernel for --emit, and a run with a check, which gives 0 if all is
+/// right.
+struct Job {
+  std::string name;
+  std::function<std::string()> text;
+  std::function<int()> run;
+};
+
 /// Writes a stage of the kernel that --kernel names (the first if it names none, each if it says `all`) to
 /// standard output or to --out; of several kernels each gets a file with its name before the ending.
 inline int emit(const Options &o, std::vector<Stage> stages) {
@@ -92,6 +100,25 @@ inline int emit(const Options &o, std::vector<Stage> stages) {
     }
   }
   return 0;
+}
+
+/// Emits or runs the jobs that --kernel names; all of them if it names none.
+inline int runJobs(const Options &o, const std::vector<Job> &jobs) {
+  if (!o.emit.empty()) {
+    std::vector<Stage> stages;
+    for (const Job &job : jobs)
+      stages.push_back({job.name, job.text});
+    return emit(o, std::move(stages));
+  }
+  int failed = 0, ran = 0;
+  for (const Job &job : jobs)
+    if (o.wants(job.name)) {
+      ++ran;
+      failed |= job.run();
+    }
+  if (ran == 0)
+    std::cerr << "no kernel of this name: " << o.kernel << "\n";
+  return ran == 0 ? 1 : failed;
 }
 
 /// Standard normal numbers.
@@ -151,6 +178,12 @@ template <class F> Time time(const sectile::Stream &stream, const Options &o, F 
 inline void printRate(const std::string &kernel, const Time &t, double bytes) {
   fmt::print("{}: {:.1f} us ({:.1f} to {:.1f}) | {:.1f} GB/s\n", kernel, t.medianMicros, t.minMicros, t.maxMicros,
              bytes / t.medianMicros * 1e-3);
+}
+
+/// The same in floating-point operations.
+inline void printFlops(const std::string &kernel, const Time &t, double flops) {
+  fmt::print("{}: {:.1f} us ({:.1f} to {:.1f}) | {:.1f} TFLOP/s\n", kernel, t.medianMicros, t.minMicros, t.maxMicros,
+             flops / t.medianMicros * 1e-6);
 }
 
 /// Runs `body`, turning errors into a message and exit status 1.

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of a sample, lowered with each schedule (warps per block, blocks of a cluster, shared loops) and run thread
-by thread on the executor, against the interpreter.
+"""The kernels of a sample, lowered with each schedule (warps per block, blocks of a cluster, shared loops, slots of pipelines)
+and run thread by thread on the executor, against the interpreter.
 
     test_lowered_samples.py path/to/sample path/to/sectile
 
 Each argument gets the same length on all axes: one so small that every element is printed and compared, one with several
-tiles and a tail of which count, sum, least and greatest are compared. Integers are compared exactly, floats to what
-the order of a sum may change.
+tiles and a tail of which count, sum, least and greatest are compared (smaller ones where tensors have more axes). Integers are
+compared exactly, floats to what the order of a sum may change.
 
 Then as the sample itself launches them, with the facts of its arguments: no access of shared memory meets a bank twice.
 """
@@ -16,9 +16,11 @@ import subprocess
 import sys
 import tempfile
 
-LENGTHS = (16, 77)
+LENGTHS = {1: (16, 77), 2: (16, 77), 3: (6, 19), 4: (3, 5)}  # by the most axes of an argument
 SCHEDULES = ([], ["--warps=1"], ["--warps=2"], ["--warps=4"], ["--warps=8"], ["--warps=16"], ["--cluster=2"],
              ["--cluster=4", "--warps=2"], ["--split=1"], ["--split=3"])
+# Of kernels with products: with pipelines, by the compiler's choice and by hand.
+PIPELINES = ([], ["--stages=2"], ["--stages=3", "--warps=4"], ["--stages=4", "--warps=8"], ["--raster=2"])
 NAMES = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i1": "bool", **{f"ui{n}": f"u{n}" for n in (8, 16, 32, 64)}}
 # Steps of a type relative to its largest element.
 STEPS = {"f64": 1e-12, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2, "e4m3": 0.15, "e5m2": 0.3}
@@ -39,11 +41,36 @@ def modules(text, facts=False):
     return [part for part in re.split(r"^(?=module\b)", text, flags=re.M) if "func.func" in part]
 
 
+def parameters(module):
+    """(rank and dtype or nothing, scalar type or nothing, facts) of the parameters of a kernel."""
+    header = re.search(r"func\.func @\w+\((.*?)\) attributes", module, flags=re.S).group(1)
+    return re.findall(r"%\w+: (?:!tile\.tensor<(\d+, \w+)>|(\w+))(?: \{([^}]*)\})?", header)
+
+
+def most_axes(module):
+    return max(int(view.split(",")[0]) for view, scalar, facts in parameters(module) if view)
+
+
+def dims(rank, length, last, facts):
+    """Of a tensor that is given by its facts: small ones that fit them, where it has many axes."""
+    divisors = re.search(r"tile\.dim_div = array<i64: ([^>]*)>", facts)
+    if last and rank > 2 and divisors:
+        return divisors.group(1).split(", ")
+    return [str(length)] * (rank - 1) + [str(last or length)]
+
+
+def order(rank, facts):
+    """How the axes lie in memory: that of stride 1 is the fastest."""
+    unit = re.search(r"tile\.unit_stride = (\d+)", facts)
+    if not unit or int(unit.group(1)) == rank - 1:
+        return ""
+    return "@" + "".join(str(axis) for axis in range(rank) if axis != int(unit.group(1))) + unit.group(1)
+
+
 def arguments(module, length, last=None):
     """--arg words for the kernel's signature; `last`: length of the last axis."""
-    header = re.search(r"func\.func @\w+\((.*?)\) attributes", module, flags=re.S).group(1)
     words = []
-    for number, (view, scalar) in enumerate(re.findall(r"%\w+: (?:!tile\.tensor<(\d+, \w+)>|(\w+))", header)):
+    for number, (view, scalar, facts) in enumerate(parameters(module)):
         if scalar:
             dtype = NAMES.get(scalar, scalar)
             words.append(f"--arg={dtype}={'0.5' if dtype in STEPS else '3'}")
@@ -51,8 +78,8 @@ def arguments(module, length, last=None):
         rank, dtype = view.split(", ")
         dtype = NAMES.get(dtype, dtype)
         fill = f"normal:{number + 1}" if dtype in STEPS else "iota"
-        lengths = [str(length)] * (int(rank) - 1) + [str(last or length)]
-        words.append(f"--arg={'x'.join(lengths)}x{dtype}={fill}")
+        lengths = dims(int(rank), length, last, facts)
+        words.append(f"--arg={'x'.join(lengths)}x{dtype}{order(int(rank), facts)}={fill}")
     return words
 
 
@@ -94,16 +121,18 @@ def banks(sample, sectile):
         sys.exit(f"{sample} --emit=tile: {problem}")
     passed = failed = 0
     for module in modules(text, facts=True):
-        with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
-            file.write(module)
-            file.flush()
-            status, out, problem = run(sectile, "run", file.name, *arguments(module, 16, 4096), "--device=executor", "--stages=1", "--counters")
-        found = conflicts(out)
-        if status or found != 0:
-            name = re.search(r"func\.func @(\w+)", module).group(1)
-            print(f"failed: {name}: {problem.strip() if status else f'{found} conflicts'}")
-        failed += bool(status or found != 0)
-        passed += not (status or found != 0)
+        for schedule in [["--stages=1"]] + ([[]] if "tile.mma" in module else []):
+            with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+                file.write(module)
+                file.flush()
+                status, out, problem = run(sectile, "run", file.name, *arguments(module, 16, 4096), "--device=executor", *schedule,
+                                           "--counters")
+            found = conflicts(out)
+            if status or found != 0:
+                name = re.search(r"func\.func @(\w+)", module).group(1)
+                print(f"failed: {name} {' '.join(schedule)}: {problem.strip() if status else f'{found} conflicts'}")
+            failed += bool(status or found != 0)
+            passed += not (status or found != 0)
     return passed, failed
 
 
@@ -112,23 +141,26 @@ def main():
     status, text, problem = run(sample, "--small", "--emit=tile", "--kernel=all")
     if status:
         sys.exit(f"{sample} --emit=tile: {problem}")
-    kernels = modules(text)
+    kernels = list(dict.fromkeys(modules(text)))  # one for jobs that differ in their facts alone
     passed = failed = 0
     for module in kernels:
         name = re.search(r"func\.func @(\w+)", module).group(1)
         with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
             file.write(module)
             file.flush()
-            for length in LENGTHS:
+            for length in LENGTHS[most_axes(module)]:
                 words = ["run", file.name, *arguments(module, length)]
                 status, want, problem = run(sectile, *words)
                 if status or not want:
                     print(f"failed: {name} of {length}: interpreter: {problem}")
                     failed += 1
                     continue
-                for schedule in SCHEDULES:
-                    status, got, problem = run(sectile, *words, "--device=executor", "--stages=1", *schedule)
-                    if status == 1 and schedule:
+                schedules = [["--stages=1", *schedule] for schedule in SCHEDULES]
+                if "tile.mma" in module:
+                    schedules += PIPELINES
+                for schedule in schedules:
+                    status, got, problem = run(sectile, *words, "--device=executor", *schedule)
+                    if status == 1 and schedule not in ([], ["--stages=1"]):
                         continue  # too many registers for so few threads, a product on a cluster
                     wrong = problem if status else differ(want, got)
                     if wrong:
