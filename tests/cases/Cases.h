@@ -97,6 +97,8 @@ public:
   int checks = 0;
   int beatFd = -1;
   bool rates = false;
+  std::string name;      ///< of the case
+  std::string ptxFolder; ///< cases that can write their kernel's PTX to this folder do so, and no more
 
 private:
   bool gpu, quick;

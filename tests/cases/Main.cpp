@@ -23,6 +23,7 @@ namespace {
 struct Options {
   bool gpu = false, quick = false, list = false, rates = false;
   std::vector<std::string> only;
+  std::string ptxFolder;
   int stallSeconds = 20;
 };
 
@@ -41,6 +42,8 @@ void runOne(const CaseInfo &info, const Options &options, int fd) {
   Run run(options.gpu, options.quick);
   run.beatFd = fd;
   run.rates = options.rates;
+  run.name = info.name;
+  run.ptxFolder = options.ptxFolder;
   std::string line;
   try {
     info.body(run);
@@ -257,6 +260,8 @@ int main(int argc, char **argv) {
   app.add_flag("--quick", options.quick, "A tenth of the launches in the long cases");
   options.stallSeconds = 0;
   app.add_flag("--rates", options.rates, "On a GPU, print the rate of each case that measures one");
+  app.add_option("--emit-ptx", options.ptxFolder,
+                 "Write the kernels of the cases that can do so to this folder, and run nothing of these");
   app.add_option("--stall", options.stallSeconds,
                  "Seconds without a sign of life after which a case is ended");
   CLI11_PARSE(app, argc, argv);

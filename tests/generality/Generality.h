@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <span>
 
 namespace generality {
@@ -74,9 +75,23 @@ template <class T, class F> void compare(Run &run, const Guarded<T> &memory, F w
 /// Times `call` against a plain product of as many flops and the same tile, taking turns.
 void printRate(Run &run, const char *name, double flops, const std::function<void()> &call);
 
+/// The kernel's PTX for sm_90a, in a file whose first line says which instruction it must have; ends the case.
+template <class K, class... A> [[noreturn]] void writePtx(Run &run, const K &kernel, const A &...args) {
+  const auto packed = kernel.pack(args...);
+  std::string file = run.name;
+  std::replace(file.begin(), file.end(), '/', '_');
+  std::ofstream(run.ptxFolder + "/" + file + ".ptx")
+      << "// expects " << (byteSize(packed[0].dtype) == 2 ? "HGMMA" : "nothing")
+      << ", spills at most 0 bytes\n"
+      << detail::emit(kernel.desc(), packed, nullptr, "ptx", "sm_90a", {});
+  run.skip("its PTX was written");
+}
+
 /// Launches once, and measures the kernel where rates are asked for and `flops` is above 0.
 template <class K, class... A> void launch(Run &run, const K &kernel, double flops, const A &...args) {
   run.beat();
+  if (!run.ptxFolder.empty())
+    writePtx(run, kernel, args...);
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);
     Config byWarps; // the executor runs products of warps

@@ -347,7 +347,8 @@ private:
 
 /// A schedule chosen by hand may be too much for the target.
 bool isRefusal(const Product &p, const UserError &e) {
-  return p.byHand() && (e.rule().starts_with("check_resources_") || e.rule().starts_with("choose_cluster_"));
+  return p.byHand() && (e.rule().starts_with("check_resources_") || e.rule().starts_with("choose_cluster_") ||
+                        (e.rule() == "config_stages" && p.schedule.stages > 1));
 }
 
 Outcome failure(std::string what, bool fatal = false) { return {Outcome::failed, std::move(what), fatal}; }
@@ -397,10 +398,15 @@ std::string checkOf(const Product &p, Engine engine) {
 
 template <class TA, class TB, class Acc, class Out, MmaPolicy policy>
 Outcome check(const Product &p, Engine engine) {
-  return guarded(p, engine == Engine::gpu, [&] {
+  const Outcome outcome = guarded(p, engine == Engine::gpu, [&] {
     return p.rank == 2 ? checkOf<TA, TB, Acc, Out, policy, 2>(p, engine)
                        : checkOf<TA, TB, Acc, Out, policy, 3>(p, engine);
   });
+  if (outcome.kind != Outcome::skipped || outcome.text != "config_stages")
+    return outcome;
+  Product unstaged = p; // nothing of it can be loaded ahead
+  unstaged.schedule.stages = 0;
+  return check<TA, TB, Acc, Out, policy>(unstaged, engine);
 }
 
 /// Other work for the GPU: this much of it at a time, by a thread with a stream of its own.

@@ -98,7 +98,7 @@ int run(const Options &o) {
   return tally.wrong || tally.right < tally.refused * 8 || !tally.right ? 1 : 0;
 }
 
-/// One file of PTX for each variant; its first line says which instruction its code must have.
+/// One file of PTX for each variant; its first line says which instruction its code must have and what may spill.
 int emitVariants(const std::string &folder, const std::string &arch) {
   const std::vector<Variant> all = productVariants();
   std::atomic<std::size_t> next{0};
@@ -108,7 +108,9 @@ int emitVariants(const std::string &folder, const std::string &arch) {
       try {
         const std::string text = emitProduct(all[i].product, "ptx", arch.c_str());
         std::ofstream(folder + "/" + all[i].name + ".ptx")
-            << "// expects " << (all[i].expect ? all[i].expect : "nothing") << "\n" << text;
+            << fmt::format("// expects {}, spills at most {} bytes\n", all[i].expect ? all[i].expect : "nothing",
+                           all[i].spillBytes)
+            << text;
       } catch (const std::exception &e) {
         fmt::print("{}: {}\n", all[i].name, e.what());
         ++failed;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string_view>
 
 namespace generality {
 
@@ -219,6 +220,11 @@ Variant variant(std::size_t types, int major, TileChoice c, Form form = Form::pl
   p.schedule.stages = c.stages;
   p.a = p.b = p.c = dense(p.M, p.N);
   v.expect = t.expect;
+  // A whole tile of old values beside 128 sums; four conversions at a time beside as many.
+  if (c.m * c.n == 128 * 256 && epilogue == Epilogue::accumulate)
+    v.spillBytes = 256;
+  if (std::string_view(t.name).ends_with("to e4m3"))
+    v.spillBytes = 16;
   std::string name = t.name;
   std::replace(name.begin(), name.end(), ' ', '_');
   v.name = fmt::format("{}_{}{}_{}x{}x{}_w{}_s{}{}{}", name, p.turnA ? "t" : "n", p.turnB ? "t" : "n", c.m, c.n, c.k, c.warps,

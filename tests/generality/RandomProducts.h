@@ -56,7 +56,8 @@ Product randomProduct(std::uint64_t seed, bool real);
 /// Products that cover types, majors, tiles, schedules and epilogues one after the other, for tests of their code.
 struct Variant {
   std::string name;   ///< of a file
-  const char *expect; ///< the instruction of the machine that its code must have: HGMMA, QGMMA, IGMMA; null: none
+  const char *expect = nullptr; ///< the instruction of the machine that its code must have: HGMMA, QGMMA, IGMMA
+  int spillBytes = 0;           ///< that ptxas may spill
   Product product;
 };
 std::vector<Variant> productVariants();
