@@ -7,9 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <memory>
 #include <new>
@@ -70,6 +72,31 @@ void writeFile(const std::string &path, std::string_view bytes) {
     errno = ok ? errno : error;
     fail();
   }
+}
+
+std::string tableText(const std::vector<std::vector<std::string>> &rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto &row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto &row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string timeText(std::int64_t seconds) {
+  std::time_t t = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  char text[32];
+  if (!localtime_r(&t, &parts) || !std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts))
+    return std::to_string(seconds);
+  return text;
 }
 
 /// `action` with every error turned into a message and a status.

@@ -2,6 +2,7 @@
 /// \file What the command line programs share: options, exit statuses, checked output.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -34,5 +35,10 @@ int runTool(CLI::App &app, int argc, char **argv, const std::function<int()> &ac
 void printOut(std::string_view text);
 /// Writes a file. UserError [out_file] with the system's reason when that fails.
 void writeFile(const std::string &path, std::string_view bytes);
+
+/// Rows of words as columns, two blanks apart. @pre all rows have as many words as the first
+std::string tableText(const std::vector<std::vector<std::string>> &rows);
+/// "2026-01-31 09:00:00", in local time.
+std::string timeText(std::int64_t seconds);
 
 } // namespace sectile::tools

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/ToolsInfo.h"
 
+#include "dsl/ToolsCommon.h"
 #include "runtime/Driver.h"
 #include "runtime/Env.h"
 #include "runtime/KernelCache.h"
@@ -18,7 +19,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <dirent.h>
 #include <functional>
 #include <limits>
@@ -73,22 +73,6 @@ std::string cellText(const nlohmann::ordered_json &value) {
   return value.dump();
 }
 
-std::string tableText(const std::vector<std::vector<std::string>> &rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto &row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto &row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 /// The directory to work on; throws unless it can be read. Empty: there is none.
 std::string readableCacheDir(const std::string &asked) {
   const std::string &dir = asked.empty() ? runtime::env().cacheDir : asked;
@@ -111,15 +95,6 @@ std::string readableCacheDir(const std::string &asked) {
                    fmt::format("'{}' cannot be read: {}", dir, std::strerror(errno)),
                    "cache_dir",
                    "name a directory that you can read, with --dir or SECTILE_CACHE_DIR"});
-}
-
-std::string timeText(std::int64_t seconds) {
-  std::time_t t = static_cast<std::time_t>(seconds);
-  std::tm parts{};
-  char text[32];
-  if (!localtime_r(&t, &parts) || !std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts))
-    return std::to_string(seconds);
-  return text;
 }
 
 } // namespace

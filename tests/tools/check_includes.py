@@ -80,9 +80,12 @@ EXCEPTIONS = {
     "dsl/ToolsInput.cpp": Rule(set(), {"cli"}),
     "dsl/ToolsExplain.cpp": Rule(set(), {"cli"}),
     "dsl/Explain.cpp": Rule({"passes"}),
+    "dsl/ExplainPipes.cpp": Rule({"passes"}),
     "dsl/ExplainText.cpp": Rule(set(), {"json"}),
     "dsl/ToolsInfo.cpp": Rule({"runtime"}, {"cli", "json", "llvm-ir"}),
-    "dsl/ToolsMain.cpp": Rule({"runtime"}, {"cli"}),
+    "dsl/ToolsMain.cpp": Rule({"runtime", "autotune"}, {"cli"}),
+    "dsl/ToolsTune.cpp": Rule({"autotune", "autotune/sectile"}, {"cli", "json"}),
+    "dsl/ToolsTuneRecord.cpp": Rule({"autotune"}, {"cli", "json"}),
     "dsl/ToolsCommon.cpp": Rule(set(), {"cli"}),
     "dsl/ToolsCompletion.cpp": Rule(set(), {"cli"}),
     # What samples share: options, comparison, timing.
