@@ -102,9 +102,9 @@ private:
 
 /// Rows as JSON, one object `{"format": 1, "rows": [..]}`; each row with its checksum.
 SECTILE_API std::string toJson(const RecordSet &set);
-/// Rows of such a text. Rows that are damaged, edited or unknown are left out and named in `rejected` ("row 3: ..").
-/// UserError [record_json] where the text as a whole is not one.
-SECTILE_API RecordSet fromJson(std::string_view text, const std::string &file, std::vector<std::string> &rejected);
+/// Rows of such a text. Rows that are damaged, edited or unknown are left out and named in `rejected` ("row 3: .."). nullopt
+/// where the text as a whole is none, with the reason in `why`.
+SECTILE_API std::optional<RecordSet> fromJson(std::string_view text, std::vector<std::string> &rejected, std::string &why);
 
 /// What prune() removes: rows that any of the set conditions names.
 struct PruneRule {

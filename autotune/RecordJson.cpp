@@ -2,8 +2,6 @@
 #include "autotune/RecordJson.h"
 #include "autotune/RecordDb.h"
 
-#include <sectile/Error.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -149,27 +147,27 @@ std::string toJson(const RecordSet &set) {
   return text + "\n]}\n";
 }
 
-RecordSet fromJson(std::string_view text, const std::string &file, std::vector<std::string> &rejected) {
-  auto fail = [&](const std::string &what) {
-    throw UserError({{}, {}, "tune", fmt::format("'{}' is no exported record: {}", file, what), "record_json",
-                     "give a file that `sectile tune export` wrote"});
-  };
+std::optional<RecordSet> fromJson(std::string_view text, std::vector<std::string> &rejected, std::string &why) {
   const Json all = parse(text);
   if (all.is_discarded())
-    fail("it is no JSON");
-  if (!all.is_object() || !all.contains("format") || !all.contains("rows") || !all["rows"].is_array())
-    fail("it is no object with format and rows");
-  if (all["format"] != recordFormat)
-    fail(fmt::format("its format is {}, this version of Sectile reads {}", all["format"].dump(-1, ' ', false, Json::error_handler_t::replace),
-                     recordFormat));
+    why = "it is no JSON";
+  else if (!all.is_object() || !all.contains("format") || !all.contains("rows") || !all["rows"].is_array())
+    why = "it is no object with format and rows";
+  else if (all["format"] != recordFormat)
+    why = fmt::format("its format is {}, this version of Sectile reads {}", all["format"].dump(-1, ' ', false, Json::error_handler_t::replace),
+                      recordFormat);
+  else
+    why.clear();
+  if (!why.empty())
+    return std::nullopt;
   RecordSet set;
   for (std::size_t i = 0; i < all["rows"].size(); ++i) {
-    std::string why;
-    const RecordRow row = rowOf(all["rows"][i], why);
-    if (why.empty())
+    std::string bad;
+    const RecordRow row = rowOf(all["rows"][i], bad);
+    if (bad.empty())
       set.add(row);
     else
-      rejected.push_back(fmt::format("row {}: {}", i + 1, why));
+      rejected.push_back(fmt::format("row {}: {}", i + 1, bad));
   }
   return set;
 }

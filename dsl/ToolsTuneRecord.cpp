@@ -104,10 +104,13 @@ std::string readText(const std::string &file) {
 /// The rows of an export; those that are none are appended to `rejected`.
 RecordSet readExport(const std::string &file, std::vector<std::string> &rejected) {
   std::vector<std::string> here;
-  RecordSet rows = autotune::fromJson(readText(file), file, here);
+  std::string why;
+  std::optional<RecordSet> rows = autotune::fromJson(readText(file), here, why);
+  if (!rows)
+    fail(fmt::format("'{}' is no exported record: {}", file, why), "record_json", "give a file that `sectile tune export` wrote");
   for (const std::string &text : here)
     rejected.push_back(fmt::format("'{}' {}", file, text));
-  return rows;
+  return std::move(*rows);
 }
 
 /// Rows of a record or an export, whichever the file is.
