@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/RecordDb.h"
+#include "runtime/Env.h"
 
 #include <sectile/Error.h>
 
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace sectile::autotune {
@@ -270,6 +274,44 @@ DbResult inTransaction(const std::string &path, const std::function<DbResult(Db 
   }
 }
 
+/// Reads a file whose last writer was killed, where it may not be written: its journal is rolled back in a copy.
+DbResult readCopy(const std::string &path, RecordSet &into) {
+  namespace fs = std::filesystem;
+  const std::string journal = path + "-journal";
+  DbResult result{DbState::failed, "another process changes it all the time", 0};
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    std::string folder = runtime::env().tempDir + "/sectile-record-XXXXXX";
+    if (!mkdtemp(folder.data()))
+      return {DbState::failed, fmt::format("no copy can be made in '{}': {}", runtime::env().tempDir, std::strerror(errno)), 0};
+    auto state = [&] { // of both files, to see whether they belong together
+      struct stat a {}, b {};
+      const bool hasBoth = stat(path.c_str(), &a) == 0 && stat(journal.c_str(), &b) == 0;
+      return std::tuple(hasBoth, a.st_ino, a.st_mtim.tv_sec, a.st_mtim.tv_nsec, a.st_size, b.st_ino, b.st_mtim.tv_sec, b.st_mtim.tv_nsec, b.st_size);
+    };
+    const auto before = state();
+    std::error_code error, ignored;
+    const std::string copy = folder + "/r";
+    fs::copy_file(path, copy, error);
+    if (!error && std::get<0>(before))
+      fs::copy_file(journal, copy + "-journal", error);
+    const bool isOne = state() == before;
+    RecordSet rows;
+    if (!error && isOne) {
+      fs::permissions(copy, fs::perms::owner_read | fs::perms::owner_write, ignored);
+      fs::permissions(copy + "-journal", fs::perms::owner_read | fs::perms::owner_write, ignored);
+      result = readDb(copy, false, rows);
+    } else if (error) {
+      result.why = error.message();
+    }
+    fs::remove_all(folder, ignored);
+    if (!error && isOne) {
+      into.merge(rows);
+      return result;
+    }
+  }
+  return result;
+}
+
 } // namespace
 
 DbResult readDb(const std::string &path, bool readOnly, RecordSet &into) {
@@ -279,11 +321,13 @@ DbResult readDb(const std::string &path, bool readOnly, RecordSet &into) {
   if (!S_ISREG(info.st_mode))
     return {DbState::failed, "it is not a regular file", 0};
   try {
-    // A connection that may write rolls back what a killed writer left; where it may not, SQLite opens for reading.
+    // A connection that may write rolls back what a killed writer left.
     Db db(path, readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
     db.run("BEGIN"); // one state for all that follows
     return readOpen(db, into);
   } catch (const Failure &f) {
+    if ((f.code & 0xff) == SQLITE_READONLY)
+      return readCopy(path, into);
     return {stateOf(f.code), f.text, 0};
   }
 }

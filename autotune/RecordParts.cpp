@@ -46,9 +46,24 @@ std::string randomName() {
   return runtime::hexText(random, 12);
 }
 
-/// A whole file; false with errno set. A file that another machine has just replaced is opened again. `flags` O_CREAT: an
-/// absent file is made and is empty; a network file system answers that anew, not from what it remembers.
+/// Whether the folder of `path` lists it.
+bool isListed(const std::string &path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  DIR *d = opendir(folder.c_str());
+  bool found = false;
+  while (dirent *e = d ? readdir(d) : nullptr)
+    found |= path.compare(slash == std::string::npos ? 0 : slash + 1, std::string::npos, e->d_name) == 0;
+  if (d)
+    closedir(d);
+  return found;
+}
+
+/// A whole file; false with errno set. A file that another machine has just replaced is opened again, and so is one that a
+/// network file system does not find although it lists it. `flags` O_CREAT: an absent file is made and is empty; that is
+/// answered by the server, not from memory.
 bool readWhole(const std::string &path, std::string &out, int flags = 0) {
+  constexpr int mostAttempts = 20;
   for (int attempt = 0;; ++attempt) {
     out.clear();
     File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags, 0666));
@@ -65,8 +80,13 @@ bool readWhole(const std::string &path, std::string &out, int flags = 0) {
         out.append(block, static_cast<std::size_t>(n));
       ok = n >= 0 || errno == EINTR;
     }
-    if (ok || errno != ESTALE || attempt == 3)
+    if (ok || attempt == mostAttempts)
       return ok;
+    const int error = errno;
+    const bool again = error == ESTALE || (error == ENOENT && isListed(path));
+    errno = error;
+    if (!again)
+      return false;
   }
 }
 
@@ -352,7 +372,12 @@ std::string setAside(const std::string &path, const char *label) {
   if (gmtime_r(&now, &parts))
     std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", &parts);
   const std::string aside = fmt::format("{}.{}-{}-{}", path, label, date, randomName().substr(0, 6));
-  return rename(path.c_str(), aside.c_str()) == 0 ? aside : std::string();
+  if (rename(path.c_str(), aside.c_str()) == 0)
+    return aside;
+  const int error = errno;
+  const bool isDone = error == ENOENT && access(aside.c_str(), F_OK) == 0; // and the answer was lost
+  errno = error;
+  return isDone ? aside : std::string();
 }
 
 DbResult readDbFile(const std::string &path, RecordSet &into) {

@@ -6,6 +6,7 @@
 #include "dsl/ToolsExplain.h"
 #include "dsl/ToolsInfo.h"
 #include "dsl/ToolsRun.h"
+#include "dsl/ToolsTuneRecord.h"
 #include "runtime/Env.h"
 
 #include <CLI/CLI.hpp>
@@ -40,6 +41,10 @@ int main(int argc, char **argv) {
       "explain", "Say what a kernel given as MLIR text does to the memories, and what that costs");
   addExplainOptions(*explainCommand, explain);
   explainCommand->callback([&] { action = [&] { return explainFile(explain); }; });
+
+  CLI::App *tuneCommand = app.add_subcommand("tune", "Look after the tuning record");
+  tuneCommand->require_subcommand(1);
+  addTuneRecordCommands(*tuneCommand, action);
 
   CLI::App *cache = app.add_subcommand("cache", "Look after the kernel cache on disk");
   cache->require_subcommand(1);

@@ -11,6 +11,11 @@ add_test(NAME shared_cache COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DI
   $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile_fake_cuda> $<TARGET_FILE:sectile_network_files>)
 set_tests_properties(shared_cache PROPERTIES LABELS unit TIMEOUT 300 PROCESSORS 2)
 
+# The tuning record: the commands on it, many processes, a network file system.
+add_test(NAME tune_record COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_record.py
+  $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile_network_files>)
+set_tests_properties(tune_record PROPERTIES LABELS unit TIMEOUT 300 PROCESSORS 2)
+
 # A whole compile on a fake driver: the log line, the key of the disk cache.
 add_test(NAME compile COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_compile.py
   $<TARGET_FILE:02_softmax> $<TARGET_FILE:sectile_cases> $<TARGET_FILE:sectile_fake_cuda>)

@@ -2,6 +2,7 @@
 // The tuning record on disk: what is kept, damage, other formats, folders and disks that do not take it.
 #include "autotune/Record.h"
 #include "autotune/RecordDb.h"
+#include "runtime/Env.h"
 #include "tests/support/InChild.h"
 #include "tests/support/RecordRows.h"
 
@@ -156,6 +157,34 @@ TEST_CASE("Record: a record for reading alone writes nothing, and is read where 
     }
     fs::permissions(dir.path(), fs::perms(0755));
   }
+}
+
+TEST_CASE("Record: what a killed writer left is read as it was before, also where nothing may be written", "[autotune][record]") {
+  ScratchDir dir, copies;
+  const std::string path = dir.file("r"), killed = copies.file("r");
+  makeRecord(path, 200);
+  // A writer that has changed pages on disk and is not done. What it has on disk now is what it would leave.
+  sqlite3 *db = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(db, "PRAGMA cache_size = 2; BEGIN IMMEDIATE; UPDATE measurement SET choice = 'a longer choice than before';", nullptr,
+                       nullptr, nullptr) == SQLITE_OK);
+  fs::copy_file(path, killed);
+  fs::copy_file(path + "-journal", killed + "-journal");
+  sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);
+  sqlite3_close(db);
+  const std::string bytes = readBytes(killed);
+  REQUIRE(bytes != readBytes(path));
+  Record alone(killed, Record::Mode::readOnly);
+  CHECK(alone.rows() == Record(path).rows());
+  CHECK(alone.rows().size() == 200);
+  CHECK(problemsOf(alone) == "");
+  CHECK(readBytes(killed) == bytes);
+  CHECK(fs::exists(killed + "-journal"));
+  CHECK(namesIn(copies.path()).size() == 2);
+  Record record(killed);
+  CHECK(record.put(recordRow(1000)));
+  CHECK(Record(killed).rows().size() == 201);
+  CHECK_FALSE(fs::exists(killed + "-journal"));
 }
 
 TEST_CASE("Record: a file that may not be read is said, and nothing happens to it", "[autotune][record]") {
@@ -539,6 +568,7 @@ TEST_CASE("Record: the kind of a file system is found for files that do not exis
 TEST_CASE("Record: where SECTILE_TUNE_RECORD says", "[autotune][record]") {
   auto place = [](const std::string &value, const std::string &cache = "/c") {
     return inChild({{"SECTILE_TUNE_RECORD", value}, {"SECTILE_CACHE_DIR", cache}}, [] {
+             runtime::reloadEnv();
              const RecordPlace p = recordPlace();
              return fmt::format("{}|{}{}", p.path, p.mode == Record::Mode::readOnly ? "ro" : "", p.fileSystem == FileSystem::shared ? " shared" : "");
            })
