@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the variant of a kernel that fits the actual arguments, compiling it on first use, and runs it.
+#include "autotune/Tune.h"
 #include "dsl/Compile.h"
 #include "dsl/Trace.h"
 #include "ir/base/TargetList.h"
 #include "ir/Interp.h"
+#include "runtime/Env.h"
 #include "runtime/Launch.h"
 
 #include <sectile/Device.h>
@@ -290,9 +292,21 @@ void runOnInterpreter(const CompiledKernel &compiled, const detail::KernelDesc &
 
 namespace detail {
 
+/// Of a launch under SECTILE_TUNE=1.
+static constexpr double tuneSeconds = 1;
+
+void launchTuned(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args, double seconds,
+                 std::source_location where) {
+  refuseInsideTrace(kernel, where);
+  autotune::tuneForLaunch(kernel, stream, args, seconds, where);
+  launch(kernel, stream, args, nullptr, where);
+}
+
 void launch(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args, const Config *overrides,
             std::source_location where) {
   refuseInsideTrace(kernel, where);
+  if (!overrides && runtime::env().tune)
+    autotune::tuneForLaunch(kernel, stream, args, tuneSeconds, where);
   auto compiled = findVariant(kernel, stream.device(), args, overrides);
   FunctionArgs passed(kernel, args);
   if (compiled->program)

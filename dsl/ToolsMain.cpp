@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sectile`: the command line of an installation.
+#include "autotune/Measure.h"
 #include "dsl/Tools.h"
 #include "dsl/ToolsCommon.h"
 #include "dsl/ToolsCompletion.h"
 #include "dsl/ToolsExplain.h"
 #include "dsl/ToolsInfo.h"
 #include "dsl/ToolsRun.h"
+#include "dsl/ToolsTune.h"
 #include "dsl/ToolsTuneRecord.h"
 #include "runtime/Env.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdlib>
+#include <string_view>
+
 namespace sectile::tools {
 
 int main(int argc, char **argv) {
+  // The worker of a tuner, which no user starts.
+  if (argc == 3 && std::string_view(argv[1]) == autotune::workerWord)
+    return autotune::workerMain(std::atoi(argv[2]));
   CLI::App app{"Sectile: tile kernels for GPUs", "sectile"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "sectile " SECTILE_VERSION);
@@ -42,9 +50,14 @@ int main(int argc, char **argv) {
   addExplainOptions(*explainCommand, explain);
   explainCommand->callback([&] { action = [&] { return explainFile(explain); }; });
 
-  CLI::App *tuneCommand = app.add_subcommand("tune", "Look after the tuning record");
-  tuneCommand->require_subcommand(1);
+  TuneToolOptions tune;
+  CLI::App *tuneCommand = app.add_subcommand("tune", "Find the quickest configurations of kernels, and keep them in the record");
+  addTuneOptions(*tuneCommand, tune);
   addTuneRecordCommands(*tuneCommand, action);
+  tuneCommand->callback([&] {
+    if (tuneCommand->get_subcommands().empty())
+      action = [&] { return tuneFile(tune); };
+  });
 
   CLI::App *cache = app.add_subcommand("cache", "Look after the kernel cache on disk");
   cache->require_subcommand(1);

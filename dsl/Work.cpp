@@ -425,6 +425,8 @@ TracedWork traceWork(const sectile::detail::KernelDesc &kernel, std::span<const 
   return traced;
 }
 
+bool isTracing() { return sectile::detail::tracing(); }
+
 std::function<void(std::span<const KernelArg>)> interpreterProgram(const std::string &text) {
   ContextLease context;
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, mlir::ParserConfig(context.get()));

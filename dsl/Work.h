@@ -75,6 +75,9 @@ struct TracedWork {
 TracedWork traceWork(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Config &config,
                      Config *asked = nullptr);
 
+/// Whether this thread is tracing a kernel.
+bool isTracing();
+
 /// A module as text, made ready to run on the interpreter: call it with the function's arguments, in host memory.
 /// InternalError when the text is none that `traceWork` gave.
 std::function<void(std::span<const KernelArg>)> interpreterProgram(const std::string &text);

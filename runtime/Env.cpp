@@ -28,6 +28,7 @@ constexpr EnvSwitch table[] = {
     {"SECTILE_CACHE", "0 | 1", "0: compiled kernels are neither read from disk nor kept there", "1"},
     {"SECTILE_CACHE_DIR", "directory", "where compiled kernels are kept",
      "$XDG_CACHE_HOME/sectile, ~/.cache/sectile"},
+    {"SECTILE_TUNE", "0 | 1", "1: a launch that the tuning record does not know tunes its kernel first", "0"},
     {"SECTILE_TUNE_RECORD", "path, path:ro, path:shared or none",
      "the tuning record; ro: it is never written; shared: locks of its file system are not trusted",
      "tuning.sqlite where compiled kernels are kept"},
@@ -100,6 +101,7 @@ std::unique_ptr<const Env> readAll() {
   e->ptxas = read("SECTILE_PTXAS");
   e->cache = readBool("SECTILE_CACHE", true);
   e->cacheDir = cacheDir();
+  e->tune = readBool("SECTILE_TUNE", false);
   e->tuneRecord = read("SECTILE_TUNE_RECORD");
   forEachPart(read("SECTILE_CHECK"), [&](std::string_view check) {
     if (check == "pointers")

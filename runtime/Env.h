@@ -28,6 +28,7 @@ struct Env {
   std::string ptxas;    ///< SECTILE_PTXAS: a path, or "none"
   std::string cacheDir; ///< the directory of the kernel cache, defaults applied; empty: none can be named
   bool cache = true;    ///< SECTILE_CACHE is not 0
+  bool tune = false;    ///< SECTILE_TUNE
   std::string tuneRecord; ///< SECTILE_TUNE_RECORD (autotune/Record.h: recordPlace)
   bool checkPointers = false; ///< SECTILE_CHECK names "pointers"
   std::string cudaLibrary;    ///< SECTILE_CUDA_LIBRARY, default libcuda.so.1

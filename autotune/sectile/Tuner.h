@@ -36,6 +36,7 @@ struct TuneOptions {
   double seconds = 1;      ///< wall clock; the search ends earlier when no better candidate is likely
   bool exhaustive = false; ///< every candidate is compiled and timed, whatever it takes
   bool verify = true;      ///< the finalists' results are compared before one is chosen
+  bool verifyAll = false;  ///< those of every candidate that was timed
   /// Times in this process, on the arguments themselves; every tensor that the kernel writes is saved and restored.
   bool inPlace = false;
   bool again = false;      ///< what the record says is not taken

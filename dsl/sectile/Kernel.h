@@ -30,6 +30,9 @@ struct KernelDesc {
 
 SECTILE_API void launch(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args,
                         const Config *overrides, std::source_location where);
+/// The same with what tuning finds: at the first launch that the record does not know, within so many seconds.
+SECTILE_API void launchTuned(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args,
+                             double seconds, std::source_location where);
 class PreparedState;
 SECTILE_API std::shared_ptr<PreparedState> prepare(const KernelDesc &kernel, std::span<const KernelArg> args,
                                                    const Config *overrides, CodePosition where);
@@ -109,6 +112,23 @@ public:
     Config config;
   };
   Configured with(Config config) const { return Configured(*this, std::move(config)); }
+
+  /// This kernel, tuned where it is launched: the first launch with arguments that the record does not know searches
+  /// for so many seconds, on memory of its own, and keeps the choice; the others take it. While the stream is being
+  /// captured nothing is searched, and what is known so far is launched.
+  class Autotuned {
+  public:
+    Autotuned(KernelOf k, double seconds) : kernel(k), seconds(seconds) {}
+    void operator()(detail::StreamAt stream, detail::ArgAt<P>... args) const {
+      const std::array<KernelArg, sizeof...(P)> packed{args.arg...};
+      detail::launchTuned(kernel.desc(), stream.stream, packed, seconds, stream.loc);
+    }
+
+  private:
+    KernelOf kernel;
+    double seconds;
+  };
+  Autotuned autotune(double seconds = 1) const { return Autotuned(*this, seconds); }
 
   /// The arguments as the library sees them.
   std::array<KernelArg, sizeof...(P)> pack(detail::ArgAt<P>... args) const { return {args.arg...}; }

@@ -2,7 +2,6 @@
 // The space of a kernel's configurations: what is a candidate, what is dropped and why; what the cost model says.
 #include "autotune/CostModel.h"
 #include "autotune/Space.h"
-#include "samples/04_matmul/kernels.h"
 
 #include <sectile/sectile.h>
 
@@ -16,10 +15,14 @@ using namespace sectile::autotune;
 
 namespace {
 
-constexpr auto scale = kernel("scale", [](Tensor<const float, 1> X, Tensor<float, 1> Y, Config &cfg) {
-  const int B = cfg.pick("B", {256, 64, 1024});
-  auto [i] = grid(X, {B});
-  Y.store({i}, X.load({i}, {B}) * 2.0f);
+constexpr auto matmul = kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
+  const int BM = cfg.pick("BM", {128, 64, 256, 16}), BN = cfg.pick("BN", {256, 128, 192, 64, 32});
+  const int BK = cfg.pick("BK", {64, 32, 128, 256});
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
+  C.store({m, n}, cast<bf16>(acc));
 });
 
 /// U is asked for in some configurations alone; V in the others.
@@ -53,18 +56,18 @@ template <class T> Tensor<T, 2> matrix(std::int64_t rows, std::int64_t columns) 
 template <class T> Tensor<T, 1> vector(std::int64_t n) { return {nullptr, {n}}; }
 
 auto product(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return sample::matmulOf<bf16>.pack(matrix<const bf16>(m, k), matrix<const bf16>(k, n), matrix<bf16>(m, n));
+  return matmul.pack(matrix<const bf16>(m, k), matrix<const bf16>(k, n), matrix<bf16>(m, n));
 }
 Space productSpace(std::int64_t size, SpaceLimits limits = {}) {
   auto args = product(size, size, size);
-  return makeSpace(sample::matmulOf<bf16>.desc(), args, &h200(), 132, limits, {});
+  return makeSpace(matmul.desc(), args, &h200(), 132, limits, {});
 }
 double predicted(std::int64_t size, int bm, int bn, int bk, int warps = 0) {
   auto args = product(size, size, size);
   Config config;
   config.set("BM", bm).set("BN", bn).set("BK", bk);
   config.warps = warps;
-  return predict(h200(), 132, traceWork(sample::matmulOf<bf16>.desc(), args, config), config).micros;
+  return predict(h200(), 132, traceWork(matmul.desc(), args, config), config).micros;
 }
 double teraflops(std::int64_t size, double micros) { return 2.0 * size * size * size / micros * 1e-6; }
 
@@ -87,7 +90,7 @@ template <class F> std::string ruleOf(F f) {
 
 TEST_CASE("What a traced kernel has to do", "[tune]") {
   auto args = product(4096, 2048, 1024);
-  TracedWork t = traceWork(sample::matmulOf<bf16>.desc(), args, Config());
+  TracedWork t = traceWork(matmul.desc(), args, Config());
   REQUIRE(t.work.programs == 32 * 8); // 128 x 256
   REQUIRE(t.work.flops() == Approx(2.0 * 4096 * 2048 * 1024));
   REQUIRE(t.work.bytesMoved() == Approx(256 * (16.0 * (128 * 64 + 64 * 256) * 2 + 128 * 256 * 2)));
@@ -239,7 +242,7 @@ TEST_CASE("The model ranks products of an H200 as measured", "[tune]") {
   REQUIRE(*first.config.get("BM") * *first.config.get("BN") >= 128 * 192);
   // Nothing is quicker than the bound.
   auto args = product(4096, 4096, 4096);
-  TracedWork t = traceWork(sample::matmulOf<bf16>.desc(), args, Config());
+  TracedWork t = traceWork(matmul.desc(), args, Config());
   REQUIRE(boundMicros(h200(), t.work) == Approx(2.0 * 4096 * 4096 * 4096 / 989e6));
   REQUIRE(boundMicros(h200(), t.work) < best);
 }
@@ -247,8 +250,8 @@ TEST_CASE("The model ranks products of an H200 as measured", "[tune]") {
 TEST_CASE("The model knows operands that the TMA unit cannot read, and long rows", "[tune]") {
   Config config;
   auto odd = product(4095, 4097, 4099);
-  Prediction without = predict(h200(), 132, traceWork(sample::matmulOf<bf16>.desc(), odd, config), config);
-  Prediction with = predict(h200(), 132, traceWork(sample::matmulOf<bf16>.desc(), product(4096, 4096, 4096), config), config);
+  Prediction without = predict(h200(), 132, traceWork(matmul.desc(), odd, config), config);
+  Prediction with = predict(h200(), 132, traceWork(matmul.desc(), product(4096, 4096, 4096), config), config);
   REQUIRE(with.pipelined);
   REQUIRE_FALSE(without.pipelined);
   REQUIRE(without.micros > 1.5 * with.micros);
@@ -266,7 +269,7 @@ TEST_CASE("The model knows operands that the TMA unit cannot read, and long rows
   REQUIRE(rows(1).micros <= rows(4).micros);
   // On a GPU without tensor cores of these types, or with other limits, the row of the table decides.
   for (const Target &target : targets()) {
-    Prediction p = predict(target, 0, traceWork(sample::matmulOf<bf16>.desc(), product(4096, 4096, 4096), config), config);
+    Prediction p = predict(target, 0, traceWork(matmul.desc(), product(4096, 4096, 4096), config), config);
     REQUIRE(p.micros > 0);
     REQUIRE(p.micros < 1e6);
   }

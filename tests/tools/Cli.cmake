@@ -20,3 +20,10 @@ set_tests_properties(tune_record PROPERTIES LABELS unit TIMEOUT 300 PROCESSORS 2
 add_test(NAME compile COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_compile.py
   $<TARGET_FILE:02_softmax> $<TARGET_FILE:sectile_cases> $<TARGET_FILE:sectile_fake_cuda>)
 set_tests_properties(compile PROPERTIES LABELS unit TIMEOUT 300)
+
+# `sectile tune` on the interpreter, with kernels of a shared library.
+add_library(sectile_tune_kernels SHARED ${CMAKE_CURRENT_LIST_DIR}/../support/TuneKernels.cpp)
+target_link_libraries(sectile_tune_kernels PRIVATE sectile)
+add_test(NAME tune COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_tune.py
+  $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile_tune_kernels>)
+set_tests_properties(tune PROPERTIES LABELS unit TIMEOUT 300)

@@ -42,7 +42,7 @@ TEST_CASE("Env: the table names each switch once, with its meaning", "[runtime][
   }
   for (const char *name :
        {"SECTILE_DEVICE", "SECTILE_LOG", "SECTILE_DUMP", "SECTILE_PTXAS", "SECTILE_CACHE_DIR",
-        "SECTILE_CACHE", "SECTILE_CHECK", "SECTILE_TUNE_RECORD", "SECTILE_CUDA_LIBRARY", "SECTILE_NVTX", "SECTILE_NVTX_LIBRARY", "CUDA_HOME"})
+        "SECTILE_CACHE", "SECTILE_CHECK", "SECTILE_TUNE", "SECTILE_TUNE_RECORD", "SECTILE_CUDA_LIBRARY", "SECTILE_NVTX", "SECTILE_NVTX_LIBRARY", "CUDA_HOME"})
     CHECK(names.count(name) == 1);
 }
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shared library with kernels that `sectile tune` loads.
+#include <sectile/Publish.h>
+#include <sectile/sectile.h>
+
+namespace {
+
+using namespace sectile;
+
+constexpr auto scale = kernel("scale", [](Tensor<const float, 1> X, Tensor<float, 1> Y, Scalar<float> c, Config &cfg) {
+  const int B = cfg.pick("B", {256, 64, 1024});
+  auto [i] = grid(X, {B});
+  Y.store({i}, X.load({i}, {B}) * c);
+});
+constexpr auto lookUp = kernel("look_up", [](Tensor<const i32, 1> I, Tensor<const float, 1> T, Tensor<float, 1> Y, Config &cfg) {
+  const int B = cfg.pick("B", {128, 64, 256});
+  auto [i] = grid(I, {B});
+  Y.store({i}, T.at(cast<sectile::index>(I.load({i}, {B}))));
+});
+constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> X, Tensor<bf16, 2> Y, Config &cfg) {
+  const int BR = cfg.pick("BR", {1, 2, 4}), BC = cfg.cover("BC", X, 1);
+  auto [r] = grid(X, {BR});
+  Tile x = cast<f32>(X.load({r, 0}, {BR, BC})), e = exp(x - max(x, 1));
+  Y.store({r, 0}, cast<bf16>(e / sum(e, 1)));
+});
+template <class T> constexpr auto matmul = kernel("matmul", [](Tensor<const T, 2> A, Tensor<const T, 2> B, Tensor<T, 2> C, Config &cfg) {
+  const int BM = cfg.pick("BM", {128, 64, 256}), BN = cfg.pick("BN", {256, 128, 192, 64, 32});
+  const int BK = cfg.pick("BK", {64, 32, 128});
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN});
+  for (Tile k : range(0, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
+  C.store({m, n}, cast<T>(acc));
+});
+
+const bool published[] = {publish(scale), publish(lookUp), publish(softmax), publish(matmul<bf16>), publish(matmul<f16>, "matmul_f16")};
+
+} // namespace
