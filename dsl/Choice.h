@@ -10,12 +10,18 @@
 #include <sectile/Kernel.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace sectile {
+
+struct CompiledKernel;
+/// The variant that a launch with these arguments runs, compiled if it is not yet (Launch.cpp).
+std::shared_ptr<const CompiledKernel> variantOfLaunch(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                                                      const Config *overrides = nullptr);
 
 /// What a tuner chooses, as text: names of picks (and of covers set by hand) in order, then the schedule choices that are set.
 /// "BK=64 BM=128 warps=8". Numbers that follow from the arguments alone are left out.

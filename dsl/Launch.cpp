@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the variant of a kernel that fits the actual arguments, compiling it on first use, and runs it.
 #include "autotune/Tune.h"
+#include "dsl/Choice.h"
 #include "dsl/Compile.h"
 #include "dsl/Trace.h"
 #include "ir/base/TargetList.h"
 #include "ir/Interp.h"
 #include "runtime/Env.h"
 #include "runtime/Launch.h"
+#include "runtime/Log.h"
 
 #include <sectile/Device.h>
 #include <sectile/Error.h>
@@ -79,6 +81,9 @@ struct KernelState {
   std::shared_ptr<const std::vector<Cover>> covers; ///< grows as traces meet new ones
   std::unordered_map<VariantKey, std::shared_ptr<const CompiledKernel>, HashKey> variants;
   std::shared_ptr<const CompiledKernel> newest;     ///< compiled last, to tell in the log what changed
+  std::atomic<std::uint64_t> record{~0ull}; ///< recordGeneration() when it was last asked for this kernel
+  std::uint64_t recordVersion = ~0ull;      ///< of that time
+  bool isTuned = false;                     ///< the tuning record has choices for this kernel: they depend on the lengths
   std::atomic<std::uint64_t> generation{0}; ///< changes with `covers` and when variants are dropped
 
   /// The most variants of one kernel kept at hand; dropped ones come back from the kernel cache.
@@ -96,7 +101,7 @@ KernelState &stateOf(const void *id) {
 }
 
 VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
-                   const Config *overrides, const std::vector<Cover> &covers) {
+                   const Config *overrides, const std::vector<Cover> &covers, bool byLengths) {
   VariantKey key;
   bool isGpu = !device.isInterpreter();
   key.add(isGpu ? static_cast<std::uint64_t>(device.properties().computeMajor * 16 + device.properties().computeMinor) : ~0ull);
@@ -124,6 +129,13 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
   for (size_t i = 0; i < specs.size(); ++i)
     if (args[i].isTensor())
       specs[i] = specialise(args[i]);
+  if (byLengths && !overrides)
+    for (const KernelArg &arg : args) {
+      if (!isGpu && arg.isTensor())
+        key.add(packed(specialise(arg)));
+      for (int d = 0; d < arg.rank; ++d)
+        key.add(static_cast<std::uint64_t>(autotune::shapeBucket(arg.dims[static_cast<size_t>(d)])));
+    }
   if (isGpu)
     boundDims(specs, args, covered);
   for (size_t i = 0; i < args.size(); ++i) {
@@ -144,6 +156,7 @@ struct LastUse {
   const void *id = nullptr;
   KernelState *state = nullptr;
   std::uint64_t generation = 0;
+  bool isTuned = false;
   std::shared_ptr<const std::vector<Cover>> covers;
   VariantKey key;
   std::shared_ptr<const CompiledKernel> compiled;
@@ -178,6 +191,37 @@ struct LastUse {
   }
 };
 
+/// Notices that the tuning record has changed for this kernel: every variant is looked up again. @pre state.mutex is held
+void noticeRecord(const detail::KernelDesc &kernel, KernelState &state) {
+  const std::uint64_t generation = recordGeneration(), version = recordVersion(kernel);
+  if (version != state.recordVersion) {
+    state.recordVersion = version;
+    state.isTuned = recordKnows(kernel);
+    state.variants.clear();
+    state.generation.fetch_add(1, std::memory_order_release);
+  }
+  state.record.store(generation, std::memory_order_release);
+}
+
+/// Compiles a variant: with the numbers set by hand, else with those of the tuning record, else with the first of every pick.
+std::shared_ptr<const CompiledKernel> compileChosen(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                                                    const Config *overrides, bool isTuned, const CompiledKernel *previous) {
+  if (overrides || !isTuned)
+    return compile(kernel, args, overrides, device.arch(), previous);
+  RecordedChoice choice = recordedChoice(kernel, args, device);
+  if (choice.config) {
+    try {
+      auto compiled = compile(kernel, args, &*choice.config, device.arch(), previous);
+      runtime::logLine(fmt::format("{}: cfg({}) from the tuning {}", kernel.name, compiled->config.str(), choice.origin));
+      return compiled;
+    } catch (const UserError &e) {
+      // That of a neighbour may not fit these arguments.
+      runtime::logLine(fmt::format("{}: cfg({}) of the tuning {} is not used: {}", kernel.name, choice.config->str(), choice.origin, e.message()));
+    }
+  }
+  return compile(kernel, args, nullptr, device.arch(), previous);
+}
+
 /// Adds the covers that a finished trace met; true if there were new ones.
 bool learnCovers(KernelState &state, const Config &config) {
   std::vector<Cover> known = state.covers ? *state.covers : std::vector<Cover>();
@@ -204,18 +248,23 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   VariantKey key;
   std::shared_ptr<const CompiledKernel> previous;
   for (bool current = false; !current;) {
+    if (state.record.load(std::memory_order_acquire) != recordGeneration()) {
+      std::lock_guard<std::mutex> lock(state.mutex);
+      noticeRecord(kernel, state);
+    }
     std::uint64_t generation = state.generation.load(std::memory_order_acquire);
     if (!last.covers || generation != last.generation) {
       std::lock_guard<std::mutex> lock(state.mutex);
       if (!state.covers)
         state.covers = std::make_shared<const std::vector<Cover>>();
       last.covers = state.covers;
+      last.isTuned = state.isTuned;
       last.generation = state.generation.load(std::memory_order_relaxed);
       last.compiled.reset();
     }
     if (last.compiled && !overrides && last.isSame(kernel, device, args))
       return last.compiled;
-    key = makeKey(kernel, device, args, overrides, *last.covers);
+    key = makeKey(kernel, device, args, overrides, *last.covers, last.isTuned);
     if (last.compiled && key == last.key) {
       last.remember(key, device, args, overrides);
       return last.compiled;
@@ -233,7 +282,9 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   }
   // Outside the lock: other variants of this kernel launch meanwhile. Two threads that want the same one meet again in
   // the kernel cache, which builds it once.
-  auto compiled = compile(kernel, args, overrides, device.arch(), previous.get());
+  const std::uint64_t recordBefore = recordGeneration();
+  const bool wasTuned = last.isTuned;
+  auto compiled = compileChosen(kernel, device, args, overrides, last.isTuned, previous.get());
   std::lock_guard<std::mutex> lock(state.mutex);
   state.newest = compiled;
   if (learnCovers(state, compiled->config)) {
@@ -245,8 +296,14 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
     state.generation.fetch_add(1, std::memory_order_release);
   }
   last.covers = state.covers;
+  last.isTuned = state.isTuned;
   last.generation = state.generation.load(std::memory_order_relaxed);
-  last.remember(makeKey(kernel, device, args, overrides, *last.covers), device, args, overrides);
+  if (recordBefore != recordGeneration() || wasTuned != last.isTuned) {
+    // The record changed meanwhile: this launch takes what it has, the next one looks again.
+    last.compiled.reset();
+    return compiled;
+  }
+  last.remember(makeKey(kernel, device, args, overrides, *last.covers, last.isTuned), device, args, overrides);
   state.variants.emplace(last.key, compiled);
   return last.compiled = compiled;
 }
@@ -396,4 +453,10 @@ std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args, cons
 }
 
 } // namespace detail
+
+std::shared_ptr<const CompiledKernel> variantOfLaunch(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                                                      const Config *overrides) {
+  return findVariant(kernel, device, args, overrides);
+}
+
 } // namespace sectile
