@@ -129,13 +129,15 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
   for (size_t i = 0; i < specs.size(); ++i)
     if (args[i].isTensor())
       specs[i] = specialise(args[i]);
-  if (byLengths && !overrides)
+  if (byLengths && !overrides) {
+    key.add(static_cast<std::uint64_t>(device.ordinal())); // two GPUs of one architecture need not be of one kind
     for (const KernelArg &arg : args) {
       if (!isGpu && arg.isTensor())
         key.add(packed(specialise(arg)));
       for (int d = 0; d < arg.rank; ++d)
         key.add(static_cast<std::uint64_t>(autotune::shapeBucket(arg.dims[static_cast<size_t>(d)])));
     }
+  }
   if (isGpu)
     boundDims(specs, args, covered);
   for (size_t i = 0; i < args.size(); ++i) {
@@ -214,9 +216,9 @@ std::shared_ptr<const CompiledKernel> compileChosen(const detail::KernelDesc &ke
       auto compiled = compile(kernel, args, &*choice.config, device.arch(), previous);
       runtime::logLine(fmt::format("{}: cfg({}) from the tuning {}", kernel.name, compiled->config.str(), choice.origin));
       return compiled;
-    } catch (const UserError &e) {
-      // That of a neighbour may not fit these arguments.
-      runtime::logLine(fmt::format("{}: cfg({}) of the tuning {} is not used: {}", kernel.name, choice.config->str(), choice.origin, e.message()));
+    } catch (const std::exception &e) {
+      // That of a neighbour may not fit these arguments. Whatever it is, the launch does not depend on the record.
+      runtime::logLine(fmt::format("{}: cfg({}) of the tuning {} is not used: {}", kernel.name, choice.config->str(), choice.origin, e.what()));
     }
   }
   return compile(kernel, args, nullptr, device.arch(), previous);
