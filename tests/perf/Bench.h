@@ -176,6 +176,9 @@ template <class F> double relativeError(std::int64_t rows, F row) {
 // The suites.
 void memorySuite(Gpu &gpu, Output &out, const Options &options);
 void gemmSuite(Gpu &gpu, Output &out, const Options &options);
+/// Without a GPU: every kind of product of the gemm suite once, small, on the interpreter; and that its check
+/// finds a wrong element.
+void gemmChecks(Output &out, const Options &options);
 /// Launches against the bare driver, and graphs.
 void launchSuite(Gpu &gpu, Output &out, const Options &options);
 /// First runs of kernels, in processes of their own.

@@ -56,6 +56,8 @@ int run(const Options &options) {
   if (has("latency"))
     compileSuite(out, options);
   if (sectile::Device::gpuCount() == 0) {
+    if (has("gemm"))
+      gemmChecks(out, options);
     out.say("no usable GPU: everything that runs on one is skipped");
     return out.failures() || !options.allowNoGpu ? 1 : 0;
   }
