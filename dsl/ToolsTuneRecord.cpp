@@ -164,7 +164,8 @@ int show(const Options &options) {
   std::vector<std::vector<std::string>> table(
       1, {"kernel", "arguments", "choice", "time", "state", "tried", "date", "device", "driver", "assembler", "compiler"});
   for (const auto &[id, row] : shown.all()) {
-    std::string state = row.kind == RecordRow::Kind::candidate ? "candidate" : rows.find(row.key) != &row ? "not chosen" : "chosen";
+    const RecordRow *chosen = rows.find(row.key); // `shown` holds copies
+    std::string state = row.kind == RecordRow::Kind::candidate ? "candidate" : chosen && *chosen == row ? "chosen" : "not chosen";
     if (!row.note.empty())
       state += ": " + row.note;
     else if (!row.isFinal)

@@ -99,9 +99,10 @@ class Tune(unittest.TestCase):
             self.assertEqual(len(after), 4)
             for j in after:
                 self.assertTrue(j["result"]["from_record"] or j["result"]["noisy"] or j["result"]["candidates"])
-            export = subprocess.run([SECTILE, "tune", "export", "-"], env=full, capture_output=True, text=True, timeout=60)
-            if export.returncode == OK:
-                self.assertEqual(export.stdout.count('"choice"') > 0, True)
+            shown = subprocess.run([SECTILE, "tune", "show"], env=full, capture_output=True, text=True, timeout=60)
+            self.assertEqual(shown.returncode, OK, shown.stderr)
+            rows = [line for line in shown.stdout.splitlines() if line.startswith("scale ")]
+            self.assertEqual(sorted(r.split()[1] for r in rows), sorted(f"{n};{n};" for n in (100, 1000, 10000, 100000)))
 
     def test_progress(self):
         done = self.run_tune(*self.jobs("scale 1000xf32 1000xf32 f32=2", "scale 9000xf32 9000xf32 f32=2"), "--progress")
