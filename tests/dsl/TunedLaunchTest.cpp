@@ -479,6 +479,11 @@ TEST_CASE("Looking up a tuned choice that is warm takes at most 200 ns", "[dsl][
   const double turns = nanos([&](int i) { seen = variantOfLaunch(k, device, shapes[i & 1]).get(); });
   CHECK(seen);
   WARN(fmt::format("a tuned variant: {:.0f} ns for the arguments of the launch before, {:.0f} ns for others", same, turns));
-  CHECK(same <= 200);
-  CHECK(turns <= 200);
+#ifdef __SANITIZE_ADDRESS__
+  constexpr double most = 5000; // what is measured is not what is shipped
+#else
+  constexpr double most = 200;
+#endif
+  CHECK(same <= most);
+  CHECK(turns <= most);
 }

@@ -191,7 +191,7 @@ TEST_CASE("Record: processes are killed at any time, and every row that was take
       }
       CHECK(asides(dir.path()) == 0);
     }
-    CHECK(taken.size() > 60);
+    CHECK(taken.size() > 45); // five more than the parent's own
   }
 }
 
