@@ -60,6 +60,12 @@ public:
       starting.wait(); // its error, if any, is not the first
       throw;
     }
+    if (setup.model) {
+      for (Candidate &c : space.candidates)
+        c.predicted.micros = setup.model(c);
+      std::stable_sort(space.candidates.begin(), space.candidates.end(),
+                       [](const Candidate &a, const Candidate &b) { return a.predicted.micros < b.predicted.micros; });
+    }
     for (std::size_t i = 0; i < space.candidates.size(); ++i) {
       const Candidate &c = space.candidates[i];
       Entry e;
@@ -123,7 +129,7 @@ private:
   // --- which candidates are compiled -------------------------------------------------------------
 
   std::size_t compileLimit() const {
-    if (options.exhaustive || setup.device.isInterpreter())
+    if (options.exhaustive || (setup.device.isInterpreter() && !setup.mostCompiles))
       return entries.size();
     return setup.mostCompiles ? setup.mostCompiles : std::clamp<std::size_t>(entries.size() / 12, 10, 40);
   }
@@ -153,7 +159,7 @@ private:
     const double best = entries.front().out.predictedMicros;
     for (int round = 0; round < 2; ++round)
       for (Entry &e : entries) {
-        if (askedCount >= (options.exhaustive || setup.device.isInterpreter() ? entries.size() : first))
+        if (askedCount >= std::min(entries.size(), limit == entries.size() ? limit : first))
           return;
         if (!options.exhaustive && best > 0 && e.out.predictedMicros > unpromising * best && askedCount >= 4)
           continue;

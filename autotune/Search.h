@@ -28,6 +28,7 @@ struct SearchSetup {
   /// An earlier measurement of this very candidate, if one is kept; null: none is.
   std::function<std::optional<KnownTime>(const Candidate &)> known;
   std::size_t mostCompiles = 0; ///< 0: by the size of the space
+  std::function<double(const Candidate &)> model; ///< instead of the cost model's microseconds, for tests
 };
 
 /// Searches. Fills all of the result but what is about the record. UserErrors as for tune().

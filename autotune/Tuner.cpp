@@ -184,7 +184,7 @@ TuneResult autotune::tuneWith(const detail::KernelDesc &kernel, std::span<const 
         return known;
       }
 
-  SearchSetup setup{options, device, nullptr, {}, nullptr, hooks.mostCompiles};
+  SearchSetup setup{options, device, nullptr, {}, nullptr, hooks.mostCompiles, nullptr};
   const std::vector<KernelArg> passed = functionArgs(kernel, args);
   setup.args = GeneratedArgs::forCall(passed, [&](const void *from, void *to, std::int64_t bytes) {
     return copyFromDevice(hooks.hostMemory ? Device::interpreter() : device, from, to, bytes);

@@ -64,7 +64,7 @@ template <class K, class... A> TuneResult searchFor(const K &k, std::shared_ptr<
   const Device device = Device::interpreter();
   GeneratedArgs generated = GeneratedArgs::forCall(
       passed, [&](const void *from, void *to, std::int64_t bytes) { return copyFromDevice(device, from, to, bytes); });
-  SearchSetup setup{options, device, nullptr, std::move(generated), nullptr, 0};
+  SearchSetup setup{options, device, nullptr, std::move(generated), nullptr, 0, nullptr};
   setup.makeMeasurer = [&] { return startWorker({device, options.hangSeconds, self(), script, {}}); };
   return search(desc, packed, setup);
 }
