@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/Choice.h"
 
+#include "autotune/Space.h"
 #include "dsl/BuildId.h"
 #include "dsl/Context.h"
 #include "dsl/Lower.h"
@@ -12,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdio>
@@ -29,11 +31,6 @@ using autotune::Record;
 using autotune::RecordKey;
 using autotune::RecordRow;
 using autotune::RecordSet;
-
-/// The schedule choices of a Config, by the names that Config::str() gives them.
-constexpr std::pair<std::string_view, int Config::*> scheduleFields[] = {
-    {"warps", &Config::warps}, {"stages", &Config::stages}, {"cluster", &Config::cluster}, {"raster", &Config::raster},
-    {"split", &Config::split}};
 
 /// `text` without its first word, which becomes `word`. False at the end.
 bool nextWord(std::string_view &text, std::string_view &word) {
@@ -168,9 +165,9 @@ std::optional<Config> parseChoice(std::string_view text) {
     if (error != std::errc() || end != digits.data() + digits.size() || !names.insert(name).second)
       return std::nullopt;
     bool isField = false;
-    for (const auto &[field, member] : scheduleFields)
-      if (field == name) {
-        config.*member = value;
+    for (const autotune::ScheduleField &field : autotune::scheduleFields())
+      if (field.name == name) {
+        config.*field.member = value;
         isField = true;
       }
     if (!isField)
