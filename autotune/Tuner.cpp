@@ -168,7 +168,7 @@ TuneResult autotune::tuneWith(const detail::KernelDesc &kernel, std::span<const 
   RecordPlace place = recordPlace();
   std::unique_ptr<Record> record;
   if (!place.path.empty() && !options.again)
-    record = std::make_unique<Record>(place.path, Record::Mode::readOnly);
+    record = std::make_unique<Record>(place.path, Record::Mode::readOnly, place.fileSystem);
   if (record && isWhole && !options.exhaustive)
     if (const RecordRow *row = record->find(key); row && row->isFinal)
       if (auto config = parseChoice(row->choice); config && row->choiceContent == contentOf(kernel, args, &*config)) {
