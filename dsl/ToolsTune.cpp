@@ -303,6 +303,7 @@ int tuneFile(const TuneToolOptions &options) {
   Display display(std::max<std::size_t>(1, jobs.size()), options.progress);
   std::vector<std::optional<TuneResult>> results(jobs.size());
   std::vector<std::string> errors(jobs.size());
+  std::vector<int> gpus(jobs.size(), -1);
   std::atomic<std::size_t> next{0};
   std::exception_ptr bug;
   std::mutex bugMutex;
@@ -316,6 +317,7 @@ int tuneFile(const TuneToolOptions &options) {
       tune.again = options.again;
       tune.only = only;
       tune.device = device;
+      gpus[i] = device.ordinal();
       tune.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / devices.size()));
       tune.progress = [&](const TuneProgress &p) { display.show(jobs[i].text, p); };
       autotune::TuneHooks hooks;
@@ -347,7 +349,7 @@ int tuneFile(const TuneToolOptions &options) {
   bool failed = false;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     failed = failed || !results[i];
-    ordered_json j = {{"kernel", jobs[i].kernel}, {"args", jobs[i].words}, {"rank", place.rank}};
+    ordered_json j = {{"kernel", jobs[i].kernel}, {"args", jobs[i].words}, {"rank", place.rank}, {"gpu", gpus[i]}};
     if (results[i]) {
       j["result"] = ordered_json::parse(results[i]->json());
       tables += fmt::format("{} on {}\n{}\n{}", jobs[i].text, results[i]->device, summaryOf(*results[i]),

@@ -248,6 +248,7 @@ FAKE(cuMemcpyDtoHAsync_v2, void *to, std::uint64_t from, std::size_t bytes, Stre
 FAKE(cuMemsetD8Async, std::uint64_t to, unsigned char value, std::size_t bytes, Stream *) {
   ENTER_IN_CONTEXT(cuMemsetD8Async)
   std::memset(reinterpret_cast<void *>(to), value, bytes);
+  state.setBytes += static_cast<long long>(bytes);
   return success;
 }
 FAKE(cuPointerGetAttributes, unsigned count, int *attributes, void **values, std::uint64_t address) {

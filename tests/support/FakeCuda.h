@@ -49,6 +49,7 @@ struct FakeCudaState {
   void *contextAtLaunch; ///< the current context of the thread
   void *functionContext; ///< the context that the function was loaded in
   int encodedMaps; ///< calls of cuTensorMapEncodeTiled
+  long long setBytes; ///< by cuMemsetD8Async
   std::size_t paramBytes;
   unsigned char params[4096];
 };

@@ -25,5 +25,5 @@ set_tests_properties(compile PROPERTIES LABELS unit TIMEOUT 300)
 add_library(sectile_tune_kernels SHARED ${CMAKE_CURRENT_LIST_DIR}/../support/TuneKernels.cpp)
 target_link_libraries(sectile_tune_kernels PRIVATE sectile)
 add_test(NAME tune COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_tune.py
-  $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile_tune_kernels>)
+  $<TARGET_FILE:sectile_cli> $<TARGET_FILE:sectile_tune_kernels> $<TARGET_FILE:sectile_fake_cuda>)
 set_tests_properties(tune PROPERTIES LABELS unit TIMEOUT 300)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of `sectile tune`: jobs from flags and files, the record, ranks, bad input; on the interpreter, without a GPU.
 
-    test_tune.py path/to/sectile path/to/libsectile_tune_kernels.so [unittest options]
+    test_tune.py path/to/sectile path/to/libsectile_tune_kernels.so path/to/libsectile_fake_cuda.so [unittest options]
 """
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-SECTILE, KERNELS = (os.path.abspath(p) for p in sys.argv[1:3])
+SECTILE, KERNELS, FAKE_CUDA = (os.path.abspath(p) for p in sys.argv[1:4])
 OK, USER, USAGE = 0, 1, 2
 SCALE = ["--kernel", "scale", "--arg", "1000xf32", "--arg", "1000xf32", "--arg", "f32=2"]
 
@@ -104,6 +104,19 @@ class Tune(unittest.TestCase):
             rows = [line for line in shown.stdout.splitlines() if line.startswith("scale ")]
             self.assertEqual(sorted(r.split()[1] for r in rows), sorted(f"{n};{n};" for n in (100, 1000, 10000, 100000)))
 
+    def test_several_gpus_share_the_jobs(self):
+        """On a driver that runs nothing: each GPU has a worker of its own."""
+        lines = [f"scale {n}xf32 {n}xf32 f32=2" for n in (100, 1000, 10000, 100000)]
+        env = {"SECTILE_CUDA_LIBRARY": FAKE_CUDA, "FAKECUDA_DEVICES": "2"}
+        limits = ["--verify", "none", "--only", "B=64,256", "--only", "warps=0", "--only", "cluster=0", "--only", "split=0", "--again", "--budget", "30"]
+        for device, workers in (("gpus", 2), ("gpu:0,gpu:1", 2), ("gpu:1", 1)):
+            done = self.run_tune(*self.jobs(*lines), *limits, "--json", "-", env=env, device=device)
+            jobs = json.loads(done.stdout)
+            self.assertEqual([j["args"][0] for j in jobs], ["100xf32", "1000xf32", "10000xf32", "100000xf32"])
+            self.assertTrue(all(j["result"]["tried"] == 2 for j in jobs))
+            self.assertLessEqual({j["gpu"] for j in jobs}, {0, 1} if workers == 2 else {1})
+        self.fails(*self.jobs(*lines), rule="gpu_range", device="gpu:2", env=env)
+
     def test_progress(self):
         done = self.run_tune(*self.jobs("scale 1000xf32 1000xf32 f32=2", "scale 9000xf32 9000xf32 f32=2"), "--progress")
         self.assertRegex(done.stderr, r"\[#*\.+\] \d/2 jobs, \d+ s left \| scale 1000xf32 1000xf32 f32=2: \d/3 candidates")
@@ -146,4 +159,4 @@ class Tune(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

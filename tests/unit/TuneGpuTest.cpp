@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Tuning on a GPU: against the fake driver everywhere, against a real one where there is one. Each case in a child
 /// process, whose own driver state shows that the caller's context is left alone.
+#include "autotune/MeasureDevice.h"
 #include "autotune/Tune.h"
 #include "runtime/Driver.h"
 #include "runtime/Env.h"
+#include "runtime/KernelCache.h"
 #include "tests/support/FakeCuda.h"
 #include "tests/support/InChild.h"
 
@@ -83,6 +85,35 @@ TEST_CASE("Tuning on a GPU happens in the worker's context", "[tune][fake]") {
   });
   INFO(r.errors);
   CHECK(r.said == "4 tried, 250 us, noisy false; here: 0 launches, 0 modules, 0 allocations");
+}
+
+TEST_CASE("Before every sample twice the L2 cache is overwritten; clocks are warmed first", "[tune][fake]") {
+  ChildResult r = onFake({}, [] {
+    const auto args = scale.pack(Tensor<const float, 1>(nullptr, {4096}), Tensor<float, 1>(nullptr, {4096}));
+    const Device gpu = Device::gpu(0);
+    auto here = makeGpuDevice(gpu);
+    here->setArguments(0, GeneratedArgs::forCall(args, nullptr));
+    Artifact code;
+    code.launch.symbol = "scale";
+    code.launch.grid = {{0, 0, 256}};
+    code.launch.threads = 128;
+    code.launch.argRanks = {1, 1};
+    code.arch = gpu.arch();
+    code.ptx = ".version 8.0";
+    code.cubin = "\x7f"
+                 "ELF";
+    here->load(7, "scale", runtime::serialize(code));
+    const std::int64_t flush = 2 * std::max<std::int64_t>(gpu.properties().l2Bytes, 32ll << 20);
+    const FakeCudaState before = fake();
+    for (int i = 0; i < 3; ++i)
+      here->sample(7, 0);
+    const FakeCudaState after = fake();
+    here->warm(7, 0, 20);
+    return fmt::format("{} launches, {} flushes, warm {}", after.launches - before.launches, (after.setBytes - before.setBytes) / flush,
+                       fake().launches > after.launches);
+  });
+  INFO(r.errors);
+  CHECK(r.said == "3 launches, 3 flushes, warm true");
 }
 
 TEST_CASE("What a GPU makes of a candidate is that candidate's state", "[tune][fake]") {
