@@ -2,8 +2,10 @@
 #include "dsl/Explain.h"
 
 #include "dsl/Diagnostics.h"
+#include "dsl/ExplainPipes.h"
 #include "ir/AccessPlan.h"
 #include "ir/base/ShufflePlan.h"
+#include "passes/LayoutCost.h"
 #include "passes/SharedAccesses.h"
 #include "passes/Support.h"
 
@@ -20,8 +22,8 @@ namespace {
 using Kind = ExplainedAccess::Kind;
 
 constexpr std::int64_t sectorSize = 32;
-/// Grids up to this size are run whole; of larger ones, so many programs of each kind.
-constexpr std::int64_t wholeGrid = 64, perKind = 16;
+/// Grids up to this size are run whole; of larger ones, so many programs of each kind: few where each takes long.
+constexpr std::int64_t wholeGrid = 64, perKind = 16, perKindOfProducts = 4;
 
 /// Shuffle instructions of a warp for a conversion.
 std::int64_t shufflesOf(const ShufflePlan &plan, int bytes) {
@@ -48,6 +50,7 @@ public:
           .Case([&](tgpu::GlobalStoreOp o) { global(o, Kind::store, o.getValue().getType()); })
           .Case([&](tgpu::GlobalGatherOp o) {
             ExplainedAccess &a = add(o, Kind::gather, o.getType());
+            a.tensor = argumentOf(o.getX());
             a.vectorBytes = elementBytes(a);
           })
           .Case([&](tgpu::CopyOp o) { shared(o, o.getBuffer(), o.getValue().getType(), Feature::stmatrix); })
@@ -57,6 +60,8 @@ public:
             a.vectorBytes = elementBytes(a);
             a.note = "to every block of the cluster";
           })
+          .Case([&](tgpu::TmaLoadOp o) { tmaLoad(o); })
+          .Case([&](tgpu::BulkStoreOp o) { bulkStore(o); })
           .Case([&](tgpu::MmaFmaOp o) {
             ExplainedAccess &a = add(o, Kind::product, o.getType());
             a.dtype = *tileir::dtypeOfType(o.getA().getType().getElementType());
@@ -72,6 +77,9 @@ public:
           });
     });
     listBuffers();
+    explainProducts(func, result, accessOf, out);
+    std::stable_sort(out.buffers.begin(), out.buffers.end(),
+                     [](const ExplainedBuffer &a, const ExplainedBuffer &b) { return a.offset < b.offset; });
   }
 
 private:
@@ -91,14 +99,56 @@ private:
       a.tileBytes *= n;
     if (const tgpu::OpCounts *counts = result.of(op))
       a.counts = *counts;
+    if (auto roles = op->getParentOfType<tgpu::RolesOp>(); roles && roles.getProducer().isAncestor(op->getParentRegion()))
+      a.note = "by the producer";
+    accessOf[op] = out.accesses.size();
     out.accesses.push_back(std::move(a));
     return out.accesses.back();
   }
 
   static void say(ExplainedAccess &a, const std::string &text) { a.note += (a.note.empty() ? "" : ", ") + text; }
 
+  static std::int64_t argumentOf(mlir::Value tensor) {
+    auto arg = llvm::dyn_cast<mlir::BlockArgument>(tileir::rootTensor(tensor));
+    return arg ? static_cast<std::int64_t>(arg.getArgNumber()) : -1;
+  }
+
+  /// What is said of a tensor map: "4 copies of 64x64, swizzle 128 bytes".
+  static std::string copiesText(tgpu::MapAttr map, std::int64_t copies) {
+    std::vector<std::int64_t> box(map.getBox().begin(), map.getBox().end());
+    std::reverse(box.begin(), box.end()); // the axis of stride 1 last
+    return fmt::format("{} {} of {}, swizzle {}", copies, copies == 1 ? "copy" : "copies", fmt::join(box, "x"),
+                       map.getSwizzle() > 16 ? fmt::format("{} bytes", map.getSwizzle()) : "none");
+  }
+
+  void tmaLoad(tgpu::TmaLoadOp op) {
+    tgpu::BufferType buffer = op.getPipe().getType().getBuffers()[op.getIndex()];
+    tgpu::MapAttr map = op.getMap();
+    llvm::SmallVector<std::int64_t> shape(map.getOrder().size());
+    for (auto [axis, length] : llvm::zip_equal(map.getOrder(), map.getBox()))
+      shape[static_cast<std::size_t>(axis)] = length;
+    const std::int64_t copies = buffer.getShape()[0];
+    shape[static_cast<std::size_t>(map.getOrder()[0])] *= copies;
+    ExplainedAccess &a = add(op, Kind::load, mlir::RankedTensorType::get(shape, buffer.getElementType()));
+    a.tensor = argumentOf(op.getX());
+    a.byTma = true;
+    a.copiesPerTile = copies;
+    a.note = copiesText(map, copies);
+  }
+
+  void bulkStore(tgpu::BulkStoreOp op) {
+    ExplainedAccess &a = add(op, Kind::store, op.getValue().getType());
+    a.tensor = argumentOf(op.getX());
+    a.byTma = true;
+    a.copiesPerTile = a.tileBytes / elementBytes(a);
+    for (std::int64_t length : op.getMap().getBox())
+      a.copiesPerTile /= length;
+    a.note = copiesText(op.getMap(), a.copiesPerTile);
+  }
+
   template <class Op> void global(Op op, Kind kind, mlir::Type tile) {
     ExplainedAccess &a = add(op, kind, tile);
+    a.tensor = argumentOf(op.getX());
     tgpu::GlobalAccess access(op);
     tgpu::VectorPlan plan = tgpu::planGlobal(facts, access, *tgpu::layoutOf(tile));
     a.vectorBytes = plan.width() * elementBytes(a);
@@ -173,8 +223,22 @@ private:
     func.walk([&](tgpu::BufferAllocOp alloc) {
       tgpu::BufferType type = alloc.getType();
       indexOf[alloc] = out.buffers.size();
-      out.buffers.push_back({{}, {}, -1, -1, type.getShape().vec(), *tileir::dtypeOfType(type.getElementType()),
-                             type.bytes(), static_cast<std::int64_t>(alloc.getOffset().value_or(0))});
+      ExplainedBuffer b;
+      b.use = roles.count(alloc) ? std::string(name(roles.lookup(alloc))) : std::string();
+      for (mlir::Operation *user : alloc->getUsers()) {
+        if (llvm::isa<tgpu::BulkStoreOp>(user)) {
+          b.use = "strips on their way out";
+          b.whole = true;
+        } else if (llvm::isa<tgpu::WgmmaOp>(user)) {
+          b.use = "operand that threads write";
+        }
+      }
+      b.shape = type.getShape().vec();
+      b.dtype = *tileir::dtypeOfType(type.getElementType());
+      b.bytes = type.bytes();
+      b.firstOp = b.lastOp = -1;
+      b.offset = static_cast<std::int64_t>(alloc.getOffset().value_or(0));
+      out.buffers.push_back(std::move(b));
     });
     func.walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
       passes::forEachBuffer(op, [&](mlir::Value v, bool) {
@@ -193,8 +257,6 @@ private:
         }
       });
     });
-    std::stable_sort(out.buffers.begin(), out.buffers.end(),
-                     [](const ExplainedBuffer &a, const ExplainedBuffer &b) { return a.firstOp < b.firstOp; });
   }
 
   mlir::func::FuncOp func;
@@ -202,6 +264,7 @@ private:
   Explanation &out;
   tileir::IndexFacts facts;
   llvm::DenseMap<mlir::Operation *, Kind> roles; ///< of allocations
+  llvm::DenseMap<mlir::Operation *, std::size_t> accessOf;
 };
 
 } // namespace
@@ -248,7 +311,7 @@ Occupancy occupancyOf(const Target &target, std::int64_t threads, std::int64_t r
 }
 
 Occupancy Explanation::occupancy() const {
-  return occupancyOf(*target, warps * target->warpSize, registers, sharedBytes);
+  return occupancyOf(*target, (warps + producers) * target->warpSize, registers, sharedBytes);
 }
 std::int64_t Explanation::bytesRead() const {
   std::int64_t n = 0;
@@ -286,7 +349,7 @@ std::vector<tgpu::ProgramSample> sampleGrid(const std::vector<std::int64_t> &gri
   for (std::int64_t n : grid)
     total *= n;
   std::vector<tgpu::ProgramSample> samples;
-  if (total <= wholeGrid) {
+  if (total <= std::min(wholeGrid, 4 * most)) {
     for (std::int64_t i = 0; i < total; ++i)
       samples.push_back({i, 1});
     return samples;
@@ -297,9 +360,12 @@ std::vector<tgpu::ProgramSample> sampleGrid(const std::vector<std::int64_t> &gri
     std::int64_t size = 1;
     for (std::size_t d = 0; d < grid.size(); ++d)
       size *= isLast(d) ? 1 : grid[d] - 1;
-    std::int64_t count = std::min(size, most), first = (size - count) / 2;
+    if (size == 0)
+      continue;
+    // By odd steps: rows that start at every place of a vector are among them.
+    const std::int64_t count = std::min(size, most), step = (size / count - 1) | 1, first = (size - (count - 1) * step) / 2;
     for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t rest = first + i, number = 0, stride = 1;
+      std::int64_t rest = first + i * step, number = 0, stride = 1;
       for (std::size_t d = grid.size(); d-- > 0; stride *= grid[d]) {
         number += stride * (isLast(d) ? grid[d] - 1 : rest % (grid[d] - 1));
         if (!isLast(d))
@@ -326,10 +392,12 @@ Explanation explain(mlir::ModuleOp module, const tgpu::Executor &executor, std::
     e.target = findTarget(std::string_view(arch.getValue()));
   if (auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr)) {
     e.warps = launch.getWarps();
+    e.producers = launch.getProducers();
     e.cluster = launch.getCluster();
     e.sharedBytes = launch.getSharedBytes();
   }
   e.parts = parts;
+  e.isPersistent = func->hasAttr(tgpu::persistentAttr);
   if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
     e.minBlocks = blocks.getInt();
   if (auto reason = func->getAttrOfType<mlir::StringAttr>(passes::clusterReasonAttr))
@@ -347,13 +415,25 @@ Explanation explain(mlir::ModuleOp module, const tgpu::Executor &executor, std::
       e.argumentBytes += bytes;
     }
 
+  for (const passes::LayoutCost &c : passes::layoutCostOf(func)) {
+    std::string way = c.way;
+    std::replace(way.begin(), way.end(), '_', ' ');
+    e.layouts.push_back({c.op, way, sourceLocOf(c.at), c.bytes, c.vectorBytes, c.sectors, c.inLoop});
+  }
+
   std::vector<std::int64_t> grid = executor.grid(args);
   e.programs = 1;
   for (std::int64_t n : grid)
     e.programs *= n;
-  tgpu::ExecResult result = executor.run(args, parts, sampleGrid(grid, perKind));
+  const bool hasProducts = func.walk([](mlir::Operation *op) {
+                                 return llvm::isa<tgpu::WgmmaOp, tgpu::MmaSyncOp, tgpu::MmaFmaOp>(op)
+                                            ? mlir::WalkResult::interrupt()
+                                            : mlir::WalkResult::advance();
+                               }).wasInterrupted();
+  tgpu::ExecResult result = executor.run(args, parts, sampleGrid(grid, hasProducts ? perKindOfProducts : perKind));
   e.ran = result.programs;
   e.fault = result.fault;
+  e.work = result.work;
   Explainer(func, result, e).run();
   return e;
 }

@@ -65,6 +65,8 @@ std::string countersText(const tgpu::ExecResult &result) {
   std::string text = fmt::format("{} programs\n{:>10} {:>12} {:>10} {:>8} {:>10} {:>10} {:>8}  op\n", result.programs,
                                  "requests", "bytes", "sectors", "per req", "wavefronts", "conflicts", "barriers");
   for (const tgpu::OpCounts &c : result.counts) {
+    if (llvm::isa<tgpu::WgmmaOp, tgpu::MmaSyncOp>(c.op))
+      continue; // moves nothing itself
     SourceLoc at = sourceLocOf(c.op->getLoc());
     double perRequest = c.requests ? static_cast<double>(c.sectors) / static_cast<double>(c.requests) : 0;
     text += fmt::format("{:10} {:12} {:10} {:8.1f} {:10} {:10} {:8}  {} {}:{}:{}\n", c.requests, c.bytes, c.sectors,

@@ -13,7 +13,9 @@
 ///    best coalescing; the others. What a choice implies through reduce, broadcast, permute, reshape is given
 ///    to the classes there at once, so small tiles follow large ones.
 /// 4. Types are set and conversions put where an op needs another layout than its operand's class has.
+/// 5. The function says what that costs (LayoutCost.h).
 
+#include "passes/LayoutCost.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
 
@@ -517,6 +519,7 @@ struct AssignLayouts : sectile::passes::impl::AssignLayoutsPassBase<AssignLayout
     }
     Rematerialiser(func).run();
     Assigner(func).run();
+    stateLayoutCost(func);
   }
 };
 

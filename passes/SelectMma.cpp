@@ -5,6 +5,7 @@
 /// others become scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
 
 #include "passes/Passes.h"
+#include "passes/Remarks.h"
 #include "passes/Support.h"
 
 #include <bit>
@@ -138,8 +139,10 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
     for (Product &p : products) {
       if (p.groupRow && count % warpgroup == 0 && warpGrid(*p.groupRow, p.m, p.n, p.k, int(count)))
         p.row = p.groupRow;
-      if (p.row && warpGrid(*p.row, p.m, p.n, p.k, int(count)))
+      const bool fits = p.row && warpGrid(*p.row, p.m, p.n, p.k, int(count));
+      if (fits)
         p.op->setAttr(atomAttr, tgpu::AtomAttr::get(&getContext(), p.row->name));
+      remarkProduct(func, p.op, *target, fits ? p.row : nullptr, pipelined, int(count));
     }
     func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(&getContext(), count, 0));
     func->setAttr(tgpu::targetAttr, StringAttr::get(&getContext(), target->arch));

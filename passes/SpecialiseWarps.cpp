@@ -10,6 +10,7 @@
 /// Both roles go through the same loops and branches, so that they take a pipe's slots in the same order and number.
 
 #include "passes/Passes.h"
+#include "passes/Remarks.h"
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
 
@@ -229,7 +230,8 @@ private:
 struct SpecialiseWarps : sectile::passes::impl::SpecialiseWarpsPassBase<SpecialiseWarps> {
   void runOnOperation() override {
     if (failed(Specialiser(getOperation()).run()))
-      signalPassFailure();
+      return signalPassFailure();
+    remarkReads(getOperation());
   }
 };
 

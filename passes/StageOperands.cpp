@@ -11,6 +11,7 @@
 /// lie in shared memory as wgmma reads them.
 
 #include "passes/Passes.h"
+#include "passes/Remarks.h"
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
@@ -309,7 +310,10 @@ private:
 };
 
 struct StageOperands : sectile::passes::impl::StageOperandsPassBase<StageOperands> {
-  void runOnOperation() override { Stager(getOperation()).run(); }
+  void runOnOperation() override {
+    Stager(getOperation()).run();
+    remarkOperands(getOperation());
+  }
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 /// store what it may have written.
 
 #include "passes/Passes.h"
+#include "passes/Remarks.h"
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
 
@@ -124,7 +125,10 @@ private:
 };
 
 struct StoreBoxes : sectile::passes::impl::StoreBoxesPassBase<StoreBoxes> {
-  void runOnOperation() override { Storer(getOperation()).run(); }
+  void runOnOperation() override {
+    Storer(getOperation()).run();
+    remarkStores(getOperation());
+  }
 };
 
 } // namespace

@@ -28,11 +28,12 @@ OpCounts &OpCounts::operator+=(const OpCounts &o) {
   conflicts += o.conflicts;
   barriers += o.barriers;
   clusterBarriers += o.clusterBarriers;
+  runs += o.runs;
   return *this;
 }
 
 OpCounts &OpCounts::operator*=(std::int64_t times) {
-  for (std::int64_t *n : {&requests, &bytes, &sectors, &wavefronts, &conflicts, &barriers, &clusterBarriers})
+  for (std::int64_t *n : {&requests, &bytes, &sectors, &wavefronts, &conflicts, &barriers, &clusterBarriers, &runs})
     *n *= times;
   return *this;
 }
@@ -360,9 +361,11 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts,
     }
     if (sample.times != 1)
       before = std::exchange(run.result.counts, p.counted);
+    const std::int64_t productsBefore = run.result.total().runs;
     if (!cluster.runProgram(std::move(number)))
       break;
     ++run.result.programs;
+    run.result.work.push_back({sample.number, run.result.total().runs - productsBefore});
     if (sample.times != 1)
       for (auto [counts, old] : llvm::zip_equal(run.result.counts, before)) {
         counts *= sample.times;

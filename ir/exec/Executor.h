@@ -33,8 +33,14 @@ struct OpCounts {
   std::int64_t conflicts = 0;  ///< of these, more than the width of the access needs
   std::int64_t barriers = 0;
   std::int64_t clusterBarriers = 0; ///< of the barriers, those of all blocks of a cluster
+  std::int64_t runs = 0;            ///< of a product: times that a block went through it
   OpCounts &operator+=(const OpCounts &o);
   OpCounts &operator*=(std::int64_t times);
+};
+
+/// The products that one program of a grid went through.
+struct ProgramWork {
+  std::int64_t number = 0, products = 0;
 };
 
 /// What is wrong with a kernel. `text` names the user's line, the op and what happened, with the numbers.
@@ -46,8 +52,9 @@ struct ExecFault {
 
 struct ExecResult {
   std::optional<ExecFault> fault; ///< the run ended there
-  std::vector<OpCounts> counts;   ///< of memory ops and barriers, in the order of the text
+  std::vector<OpCounts> counts;   ///< of memory ops, products and barriers, in the order of the text
   std::int64_t programs = 0;
+  std::vector<ProgramWork> work; ///< of each sample; none of whole persistent blocks
   const OpCounts *of(mlir::Operation *op) const;
   OpCounts total() const;
 };

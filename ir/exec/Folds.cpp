@@ -309,7 +309,7 @@ Action make(Program &p, MmaSyncOp op) {
                   shapeOf(op.getA().getType())[1]);
   if (!product.exists())
     return refuse(op, "no such product");
-  return [=, op = op.getOperation()](Cluster &block) {
+  return [=, counts = p.count(op), op = op.getOperation()](Cluster &block) {
     auto whole = [&](const Slot &s) {
       std::vector<char> bytes;
       if (!copiesAgree(block, op, s))
@@ -326,6 +326,7 @@ Action make(Program &p, MmaSyncOp op) {
     std::vector<char> left = whole(a), right = whole(b);
     if (copiesAgree(block, op, acc) && !block.failed())
       product(block, std::move(left), std::move(right));
+    ++block.counts(counts).runs;
   };
 }
 

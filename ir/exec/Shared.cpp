@@ -290,6 +290,7 @@ Action make(Program &p, MmaFmaOp op) {
       }
   }
   int counts = p.count(op);
+  perRun.runs = 1;
   return makeFmaProduct(p, op, [=, op = op.getOperation()](Cluster &b, bool left) {
     const Operand &o = operands[left ? 0 : 1];
     std::vector<char> whole;

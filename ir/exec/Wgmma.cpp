@@ -146,7 +146,8 @@ Action make(Program &p, WgmmaOp op) {
     g.from.reset();
     g.ended = true;
   };
-  return [=, op = op.getOperation()](Cluster &b) {
+  return [=, counts = p.count(op), op = op.getOperation()](Cluster &b) {
+    ++b.counts(counts).runs;
     auto group = std::make_shared<ProductGroup>();
     group->op = op;
     group->finish = finish;

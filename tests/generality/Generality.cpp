@@ -11,6 +11,11 @@ Executor &executor() {
   return chosen;
 }
 
+Reader &reader() {
+  static Reader chosen = nullptr;
+  return chosen;
+}
+
 template <class T> std::vector<T> normal(std::int64_t count, unsigned seed, double scale) {
   constexpr std::int64_t period = 1'000'003;
   std::mt19937_64 bits(seed);

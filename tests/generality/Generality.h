@@ -22,9 +22,13 @@ inline constexpr int BM = 128, BN = 128, BK = 64;
 using Executor = void (*)(const std::string &tgpu, std::span<const KernelArg> args);
 Executor &executor();
 
-/// A length on the interpreter or executor, and on a GPU.
+/// Takes a kernel's text before the passes, and the arguments, instead of running it; null: kernels run.
+using Reader = void (*)(const std::string &tile, std::span<const KernelArg> args);
+Reader &reader();
+
+/// A length on the interpreter or executor, and on a GPU or for a reader.
 inline std::int64_t size(Run &run, std::int64_t small, std::int64_t real) {
-  return run.isGpu() ? real : small;
+  return run.isGpu() || reader() ? real : small;
 }
 
 /// Standard normal numbers times `scale`. They repeat after a prime number of elements.
@@ -92,6 +96,10 @@ template <class K, class... A> void launch(Run &run, const K &kernel, double flo
   run.beat();
   if (!run.ptxFolder.empty())
     writePtx(run, kernel, args...);
+  if (Reader read = reader()) {
+    const auto packed = kernel.pack(args...);
+    return read(detail::emit(kernel.desc(), packed, nullptr, "tile", "sm_90a", {}), packed);
+  }
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);
     Config byWarps; // the executor runs products of warps

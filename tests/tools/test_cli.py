@@ -340,6 +340,10 @@ class Explain(Cli):
 
     def test_transpose(self):
         out, kinds = self.explain(TRANSPOSE, "--arg=4096x512xbf16=iota", "--arg=512x4096xbf16=zeros")
+        # What AssignLayouts says: each side moves whole sectors, and the tile goes through shared memory once.
+        self.assertEqual([(c["op"], c["way"], c["bytes"], c["vectorBytes"], c["sectorsPerRequest"]) for c in out["layouts"]],
+                         [("global_load", None, 0, 16, 16), ("convert_layout", "shared memory", 2 * 64 * 64 * 2, 0, 0),
+                          ("global_store", None, 0, 16, 16)])
         for kind, line in (("load", 3), ("store", 5)):
             access, = kinds[kind]
             self.assertEqual((access["vectorBytes"], access["sectorsPerRequest"], access["at"]["line"]), (16, 16, line))
@@ -452,7 +456,7 @@ class Explain(Cli):
         self.assertEqual([line for by, line in why if by == "StageOperands"], [8])
         self.assertIn("operand A is loaded by threads", why["StageOperands", 8])
         self.assertIn("stride along axis 0 that is a multiple of 2 bytes", why["StageOperands", 8])
-        self.assertIn("1 of K = 64 a program", reasons("bf16", 24)["trips", 10])
+        self.assertIn("trips a program: 1, of 64 along K each", reasons("bf16", 24)["trips", 10])
 
     def test_padded_lengths(self):
         text = SOFTMAX.replace("4096", "76")

@@ -6,7 +6,7 @@
 // WARPS: error: 3 warps per block, sm_90a runs powers of two from 1 to 32 [select_mma_c2]; choose one of them, or 0 for the default
 
 // The deepest atom that divides K; 4 warps for 64 x 64.
-// CHECK: func.func @deep({{.*}}attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0>, tgpu.target = "sm_90a"}
+// CHECK: func.func @deep({{.*}}attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0>, tgpu.remarks = [{{.*}}text = "stages is set to 1, no pipelines: mma.sync on warps, operands in registers"}], tgpu.target = "sm_90a"}
 // CHECK: tile.mma {{.*}}tgpu.atom = #tgpu.atom<"sm80_m16n8k16_f32bf16bf16f32_tn">
 func.func @deep(%a: tensor<64x48xbf16>, %b: tensor<48x64xbf16>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %r = tile.mma exact %a, %b, %c : tensor<64x48xbf16>, tensor<48x64xbf16>, tensor<64x64xf32>
