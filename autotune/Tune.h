@@ -18,6 +18,7 @@ struct TuneHooks {
   std::shared_ptr<const MeasureScript> script; ///< of the interpreter's candidates
   std::string workerProgram;                   ///< empty: `sectile` beside the library
   std::size_t mostCompiles = 0;                ///< 0: by the size of the space
+  bool forLaunch = false;                      ///< the record's choice is taken without a look at the other candidates
   bool hostMemory = false;                     ///< arguments with data lie in host memory, whatever the device
 };
 

@@ -149,6 +149,29 @@ std::vector<RecordRow> rowsOf(const detail::KernelDesc &kernel, std::span<const 
 
 } // namespace
 
+namespace {
+
+/// A candidate that was measured for this key does something else by now, and was not measured since.
+bool hasEditedCandidate(Record &record, const RecordKey &key, const detail::KernelDesc &kernel, std::span<const KernelArg> args) {
+  std::map<std::string, bool> isCurrent; // by choice
+  for (const auto &[id, row] : record.rows().all()) {
+    RecordKey own = key;
+    own.content = row.key.content;
+    if (row.kind != RecordRow::Kind::candidate || own != row.key)
+      continue;
+    bool &current = isCurrent[row.choice];
+    try {
+      if (auto config = parseChoice(row.choice); !current && config)
+        current = contentOf(kernel, args, &*config) == row.key.content;
+    } catch (const UserError &) { // no candidate any more
+      current = true;
+    }
+  }
+  return std::any_of(isCurrent.begin(), isCurrent.end(), [](const auto &c) { return !c.second; });
+}
+
+} // namespace
+
 TuneResult autotune::tuneWith(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const TuneOptions &options,
                               const TuneHooks &hooks) {
   const CodePosition where = options.where;
@@ -169,7 +192,7 @@ TuneResult autotune::tuneWith(const detail::KernelDesc &kernel, std::span<const 
   std::unique_ptr<Record> record;
   if (!place.path.empty() && !options.again)
     record = std::make_unique<Record>(place.path, Record::Mode::readOnly, place.fileSystem);
-  if (record && isWhole && !options.exhaustive)
+  if (record && isWhole && !options.exhaustive && (hooks.forLaunch || !hasEditedCandidate(*record, key, kernel, args)))
     if (const RecordRow *row = record->find(key); row && row->isFinal)
       if (auto config = parseChoice(row->choice); config && row->choiceContent == contentOf(kernel, args, &*config)) {
         TuneResult known;
@@ -275,7 +298,9 @@ void autotune::tuneForLaunch(const detail::KernelDesc &kernel, const Stream &str
   options.device = stream.device();
   try {
     stream.synchronize(); // integers among the arguments may have just been written
-    tuneWith(kernel, args, options, {});
+    TuneHooks hooks;
+    hooks.forLaunch = true;
+    tuneWith(kernel, args, options, hooks);
   } catch (const UserError &e) {
     std::fputs(fmt::format("sectile: {}:{}: kernel '{}' is launched untuned: {} [{}]; {}\n", where.file_name(), where.line(), kernel.name, e.message(),
                            e.rule(), e.wayOut())

@@ -44,6 +44,14 @@ template <class T> constexpr auto product = kernel("product", [](Tensor<const T,
     acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, 32}), acc);
   C.store({m, n}, acc);
 });
+/// What an edit of its source does: another number where B is 64.
+int edited = 0;
+constexpr auto editable = kernel("editable", [](Tensor<const float, 1> X, Tensor<float, 1> Y, Config &cfg) {
+  const int B = cfg.pick("B", {32, 64, 128});
+  auto [i] = grid(X, {B});
+  Tile x = X.load({i}, {B});
+  Y.store({i}, edited && B == 64 ? x + 1.0f - 1.0f : x + 0.0f);
+});
 /// Twelve candidates.
 constexpr auto wide = kernel("wide", [](Tensor<const float, 1> X, Tensor<float, 1> Y, Config &cfg) {
   const int B = cfg.pick("B", {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192});
@@ -172,7 +180,39 @@ TEST_CASE("SECTILE_TUNE=1 tunes plain launches, and no configuration by hand; wi
   REQUIRE(x[0] == 16);
 }
 
-TEST_CASE("The record is asked first; changing one candidate times that one alone", "[tune]") {
+TEST_CASE("Changing one candidate times that one alone", "[tune]") {
+  OwnRecord record;
+  std::vector<float> x(64, 1.0f), y(64);
+  auto tune = [&] {
+    TuneOptions options;
+    options.device = Device::interpreter();
+    TuneHooks hooks;
+    hooks.workerProgram = self();
+    MeasureScript script;
+    for (const char *name : {"B=32", "B=64", "B=128"})
+      script.candidates[name] = {name == std::string("B=128") ? 10.0 : 20.0, 0.001};
+    hooks.script = std::make_shared<const MeasureScript>(script);
+    return tuneWith(editable.desc(), editable.pack(Tensor<const float, 1>(x.data(), {64}), Tensor<float, 1>(y.data(), {64})), options, hooks);
+  };
+  edited = 0;
+  TuneResult first = tune();
+  REQUIRE(first.tried == 3);
+  REQUIRE(first.text == "B=128");
+  REQUIRE(tune().fromRecord);
+  edited = 1;
+  TuneResult second = tune();
+  REQUIRE_FALSE(second.fromRecord);
+  REQUIRE(second.tried == 1);
+  for (const TunedCandidate &c : second.candidates) {
+    REQUIRE(c.state == TunedCandidate::State::measured);
+    REQUIRE((c.samples > 0) == (c.text == "B=64"));
+  }
+  REQUIRE(second.text == "B=128");
+  REQUIRE(tune().fromRecord);
+  edited = 0;
+}
+
+TEST_CASE("The record is asked first", "[tune]") {
   OwnRecord record;
   std::vector<float> x(64, 1.0f);
   Tensor<float, 1> view(x.data(), {64});
