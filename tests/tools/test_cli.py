@@ -526,11 +526,15 @@ class Completion(Cli):
     def test_bash(self):
         self.write("kernel.mlir", ADD)
         (self.folder / "kernels").mkdir()
-        commands = ["cache", "completion", "emit", "env", "explain", "run", "targets", "version"]
+        commands = ["cache", "completion", "emit", "env", "explain", "run", "targets", "tune", "version"]
         self.assertEqual(self.bash(""), commands)
         self.assertEqual(self.bash("ca"), ["cache"])
         self.assertEqual(self.bash("cache", ""), ["list", "prune"])
         self.assertEqual(self.bash("cache", "prune", "--m"), ["--max-bytes"])
+        self.assertEqual(self.bash("tune", ""), ["diff", "export", "import", "merge", "prune", "show"])
+        self.assertEqual(self.bash("tune", "prune", "--o"), ["--older-than", "--other-compilers"])
+        self.assertEqual(self.bash("tune", "show", "--record", "ker"), ["kernel.mlir", "kernels"])
+        self.assertEqual(self.bash("tune", "diff", "ker"), ["kernel.mlir", "kernels"])
         self.assertEqual(self.bash("emit", "--stage", "t"), ["tgpu", "tile"])
         self.assertEqual(self.bash("emit", "--stage", "=", "p"), ["ptx"])
         self.assertEqual(self.bash("emit", "--stage", "="), ["cubin", "llvm", "ptx", "tgpu", "tile"])
