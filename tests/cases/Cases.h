@@ -91,6 +91,15 @@ public:
   /// by name and passed over.
   void sweep(const Outs &outs, const std::function<void(const Config &)> &launch,
              const std::function<void()> &verify, int repeats = 0);
+  /// The same for kernels with products, and then with pipelines of 1 to 5 stages (1: no roles) and the
+  /// compiler's own number of warps, and of 3 stages with 4 and 8 warps. A depth that the kernel cannot have
+  /// is refused by name and passed over.
+  void sweepPipelines(const Outs &outs, const std::function<void(const Config &)> &launch,
+                      const std::function<void()> &verify, int repeats = 0);
+
+  /// The same with the compiler's own choice alone.
+  void byDefault(const Outs &outs, const std::function<void(const Config &)> &launch,
+                 const std::function<void()> &verify, int repeats = 0);
 
   std::string message; ///< the first failure
   int failures = 0;
@@ -101,6 +110,9 @@ public:
   std::string ptxFolder; ///< cases that can write their kernel's PTX to this folder do so, and no more
 
 private:
+  void sweepOver(const std::vector<Config> &schedules, const Outs &outs,
+                 const std::function<void(const Config &)> &launch, const std::function<void()> &verify,
+                 int repeats);
   bool gpu, quick;
   std::optional<Stream> own;
 };

@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file P02, P05, P16b, P16c, P18a, P18c: matrix products and attention over views.
-#include "tests/cases/Cases.h"
+#include "tests/cases/Products.h"
 
 using namespace cases;
 
 namespace {
 
 template <class T, int BM, int BN, int BK>
-constexpr auto product = kernel("product", [](Tensor<const T, 2> A, Tensor<const T, 2> B, Tensor<f32, 2> C) {
-  auto [m, n] = grid(C, {BM, BN});
-  Tile acc = zeros<f32>({BM, BN});
-  for (Tile k : range(0, A.dim(1), BK))
-    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-  C.store({m, n}, acc);
-});
-
-template <class T, int BM, int BN, int BK>
 void everywhere(Run &run, const Tensor<const T, 2> &A, const Tensor<const T, 2> &B, float want) {
   const std::int64_t M = A.dims()[0], N = B.dims()[1];
   Guarded<f32> c(run, M * N);
-  run.sweep(
+  run.sweepPipelines(
       {&c},
       [&](const Config &config) { product<T, BM, BN, BK>.with(config)(run.stream(), A, B, c.view(M, N)); },
       [&] { run.same(c.get(), std::vector<f32>(std::size_t(M * N), want), "C"); });
@@ -210,7 +201,7 @@ SECTILE_CASE("P18c") {
   const std::vector<bf16> ones(64 * 128, bf16(1.0f));
   Guarded<bf16> a(run, ones), b(run, ones), d(run, ones);
   Guarded<f32> c(run, 64 * 128);
-  run.sweep(
+  run.sweepPipelines(
       {&c},
       [&](const Config &config) {
         twoProducts.with(config)(run.stream(), a.view(64, 128), b.view(128, 64), d.view(64, 128),

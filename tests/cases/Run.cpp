@@ -74,20 +74,47 @@ void Run::refused(const std::function<void()> &call, const std::vector<std::stri
   fail(what + ": not refused");
 }
 
+static Config schedule(int warps, int cluster, int stages) {
+  Config config;
+  config.warps = warps;
+  config.cluster = cluster;
+  config.stages = stages;
+  return config;
+}
+
+static std::vector<Config> warpSchedules(bool gpu) {
+  std::vector<Config> all{{}};
+  if (gpu)
+    for (auto [warps, cluster] : {std::pair(1, 0), {2, 0}, {4, 0}, {8, 0}, {1, 2}, {4, 4}, {2, 8}, {16, 8}})
+      all.push_back(schedule(warps, cluster, 0));
+  return all;
+}
+
 void Run::sweep(const Outs &outs, const std::function<void(const Config &)> &launch,
                 const std::function<void()> &verify, int repeats) {
+  sweepOver(warpSchedules(gpu), outs, launch, verify, repeats);
+}
+
+void Run::sweepPipelines(const Outs &outs, const std::function<void(const Config &)> &launch,
+                         const std::function<void()> &verify, int repeats) {
+  std::vector<Config> all = warpSchedules(gpu);
+  if (gpu)
+    for (auto [warps, stages] : {std::pair(0, 1), {0, 2}, {0, 3}, {0, 4}, {0, 5}, {4, 3}, {8, 3}})
+      all.push_back(schedule(warps, 0, stages));
+  sweepOver(all, outs, launch, verify, repeats);
+}
+
+void Run::byDefault(const Outs &outs, const std::function<void(const Config &)> &launch,
+                    const std::function<void()> &verify, int repeats) {
+  sweepOver({Config()}, outs, launch, verify, repeats);
+}
+
+void Run::sweepOver(const std::vector<Config> &schedules, const Outs &outs,
+                    const std::function<void(const Config &)> &launch, const std::function<void()> &verify,
+                    int repeats) {
   if (repeats == 0)
     repeats = gpu ? 50 : 3;
-  struct Schedule {
-    int warps = 0, cluster = 0;
-  };
-  std::vector<Schedule> choices{{}};
-  if (gpu)
-    choices.insert(choices.end(), {{1, 0}, {2, 0}, {4, 0}, {8, 0}, {1, 2}, {4, 4}, {2, 8}, {16, 8}});
-  for (auto [warps, cluster] : choices) {
-    Config config;
-    config.warps = warps;
-    config.cluster = cluster;
+  for (const Config &config : schedules) {
     std::vector<std::string> first;
     for (int i = 0; i < repeats; ++i) {
       beat();
@@ -96,9 +123,12 @@ void Run::sweep(const Outs &outs, const std::function<void(const Config &)> &lau
       try {
         launch(config);
       } catch (const UserError &e) {
-        // A number of warps that does not fit the tiles is refused with its numbers, and a cluster where the
-        // GPU has none or whole tiles would cross it; the compiler's own choice must fit.
-        if (warps == 0 || !(e.rule().starts_with("check_resources_") || e.rule().starts_with("choose_cluster_")))
+        // A number of warps that does not fit the tiles is refused with its numbers, a cluster where the GPU has
+        // none or whole tiles would cross it, stages where nothing is pipelined; the compiler's own choice must
+        // fit.
+        const bool isOwn = config == Config();
+        if (isOwn || !(e.rule().starts_with("check_resources_") || e.rule().starts_with("choose_cluster_") ||
+                       (config.stages > 1 && e.rule() == "config_stages")))
           throw;
         break;
       }
@@ -116,7 +146,7 @@ void Run::sweep(const Outs &outs, const std::function<void(const Config &)> &lau
       }
       if (failures > before) {
         if (before == 0)
-          message += fmt::format(" [warps {} cluster {}]", warps, cluster);
+          message += fmt::format(" [{}]", config == Config() ? "default" : config.str());
         break;
       }
     }
