@@ -195,7 +195,7 @@ void collectSources(Value v, Block *block, llvm::SetVector<Operation *> &loads, 
 // ---------------------------------------------------------------------------------------------------
 
 void remarkProduct(func::FuncOp func, MmaOp op, const Target &target, const MmaRow *row, bool pipelined, int warps) {
-  if (row && (row->kind == MmaKind::Wgmma || !target.has(Feature::wgmma)))
+  if (row && (row->kind == MmaKind::Wgmma || !(target.has(Feature::wgmma) || target.has(Feature::tcgen05))))
     return;
   const int m = int(shapeOf(op.getA().getType())[0]), k = int(shapeOf(op.getA().getType())[1]),
             n = int(shapeOf(op.getB().getType())[1]);
@@ -222,6 +222,8 @@ void remarkProduct(func::FuncOp func, MmaOp op, const Target &target, const MmaR
     return say("a tile of " + Twine(m) + " x " + Twine(n) + " x " + Twine(k) + " is no whole number of instructions for " +
                types);
   }
+  if (target.has(Feature::tcgen05))
+    return say("no code is made for tcgen05");
   if (!pipelined)
     return say("stages is set to 1, no pipelines");
   if (!selectWgmma(target, query))

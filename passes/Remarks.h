@@ -30,8 +30,8 @@ llvm::SmallVector<Remark> remarksOf(mlir::func::FuncOp func);
 // --- why not the fast path: the first of a pass's conditions that does not hold
 // ---------------------------------------------------------------------------------------------------
 
-/// SelectMma, on a product that has no asynchronous instruction of warpgroups where the target has them, or no
-/// matrix instruction at all. `row`: what it has, null for multiply-adds.
+/// SelectMma, on a product that has no asynchronous instruction where the target has some, or no matrix instruction at
+/// all. `row`: what it has, null for multiply-adds.
 void remarkProduct(mlir::func::FuncOp func, tileir::MmaOp op, const Target &target, const MmaRow *row, bool pipelined,
                    int warps);
 /// StageOperands, when it is through: operands of asynchronous products that threads load, compute or copy.

@@ -451,6 +451,7 @@ class Explain(Cli):
         self.assertIn("exact products", reasons("f32", 192)["SelectMma", 10])
         self.assertIn("stages is set to 1", reasons("bf16", 192, "--stages=1")["SelectMma", 10])
         self.assertNotIn(("SelectMma", 10), reasons("bf16", 192, "--arch=sm_80")) # has no faster path
+        self.assertIn("no code is made for tcgen05", reasons("bf16", 192, "--arch=sm_100a")["SelectMma", 10])
         # Rows of A begin at multiples of 2 bytes.
         why = reasons("bf16", 193)
         self.assertEqual([line for by, line in why if by == "StageOperands"], [8])
