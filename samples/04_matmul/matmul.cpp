@@ -19,9 +19,13 @@ inline constexpr auto &fp8 = sample::matmulOf<e4m3, bf16, sample::scaled>;
 inline constexpr auto &int8 = sample::matmulOf<i8, i32>;
 inline constexpr auto &biasGelu = sample::matmulOf<bf16, bf16, sample::biasGelu>;
 
+// 2. Shapes
 struct Shape {
   std::int64_t M, N, K;
 };
+Shape shapeOf(const sample::Options &options) {
+  return options.small ? Shape{200, 136, 328} : Shape{4096, 4096, 4096};
+}
 /// Which operands lie in memory by columns.
 enum class Majors : std::uint8_t { nn, nt, tn, tt };
 bool isAcross(Majors majors, bool left) {
@@ -44,6 +48,12 @@ std::vector<T> stored(const std::vector<T> &x, std::int64_t rows, std::int64_t c
     for (std::int64_t c = 0; c < columns; ++c)
       y[c * rows + r] = x[r * columns + c];
   return y;
+}
+
+template <class T> Buffer<T> upload(const Stream &stream, const std::vector<T> &host) {
+  Buffer<T> there(stream, static_cast<std::int64_t>(host.size()));
+  there.copyFrom(host);
+  return there;
 }
 
 /// Random numbers: standard normal, or integers of some size.
@@ -71,8 +81,7 @@ struct Want {
 template <class T, class Out, class Kernel, class Finish, class... Extra>
 sample::Job product(const sample::Options &options, const char *name, const Kernel &kernel, Majors majors,
                     double inside, Finish finish, const std::vector<Extra> &...extra) {
-  // 2. Shapes
-  const Shape s = options.small ? Shape{200, 136, 328} : Shape{4096, 4096, 4096};
+  const Shape s = shapeOf(options);
   const bool left = isAcross(majors, true), right = isAcross(majors, false);
   auto text = [=, &options, &kernel] {
     return kernel.emit(options.emit, options.arch, view<T>(nullptr, s.M, s.K, left),
@@ -87,12 +96,7 @@ sample::Job product(const sample::Options &options, const char *name, const Kern
     A.copyFrom(stored(a, s.M, s.K, left));
     B.copyFrom(stored(b, s.K, s.N, right));
     C.fillBytes(0xFF);
-    auto upload = [&](const auto &host) {
-      Buffer<typename std::remove_cvref_t<decltype(host)>::value_type> there(stream, host.size());
-      there.copyFrom(host);
-      return there;
-    };
-    std::tuple<Buffer<Extra>...> more{upload(extra)...};
+    std::tuple<Buffer<Extra>...> more{upload(stream, extra)...};
     auto call = std::apply(
         [&](auto &...tensors) {
           return kernel.prepare(view<T>(A.data(), s.M, s.K, left), view<T>(B.data(), s.K, s.N, right), C,
@@ -136,9 +140,7 @@ double gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x 
 int main(int argc, char **argv) {
   return sample::guarded([&] {
     const sample::Options options = sample::parse(argc, argv, "C = A B");
-    const std::int64_t M = options.small ? 200 : 4096,
-                       N = options.small ? 136 : 4096; // of the epilogues' tensors
-    const auto bias = sample::normal<bf16>(N, 3);
+    const auto bias = sample::normal<bf16>(shapeOf(options).N, 3);
     const std::vector<f32> scaleA{0.37f}, scaleB{1.71f};
 
     auto same = [](double sum, double error, std::int64_t, std::int64_t) { return Want{sum, error}; };
