@@ -228,6 +228,40 @@ SECTILE_CASE("P19a") {
     }
   }
 }
+SECTILE_CASE("P19a/stages") { // the same limit met by pipelines: the deepest that fits, one more, and far too many
+  const Tensor<const f16, 2> a(nullptr, {512, 512}), b(nullptr, {512, 512});
+  const Tensor<f32, 2> c(nullptr, {512, 512});
+  auto refusal = [&](int bm, int bn, int stages, const char *arch) {
+    Config config = Config().set("BM", bm).set("BN", bn).set("BK", 64);
+    config.stages = stages;
+    run.beat();
+    try {
+      run.check(!detail::emit(tuned.desc(), tuned.pack(a, b, c), &config, "ptx", arch, {}).empty(), "no PTX");
+    } catch (const UserError &e) {
+      const std::string name = fmt::format("{} x {}, {} stages, {}: {}", bm, bn, stages, arch, e.what());
+      run.check(e.kernel() == "tuned" && !e.loc().file.empty() && !e.wayOut().empty(), name);
+      run.check(e.message().find(fmt::format("stages={}", stages)) != std::string::npos, "the candidate is not named: " + name);
+      return std::optional(e);
+    }
+    return std::optional<UserError>();
+  };
+  auto names = [&](const std::optional<UserError> &e, long long bytes, long long limit, const char *what) {
+    const std::vector<long long> numbers = e ? numbersIn(e->message()) : std::vector<long long>();
+    run.check(e && e->rule() == "check_resources_c1" && std::find(numbers.begin(), numbers.end(), limit) != numbers.end() &&
+                  std::any_of(numbers.begin(), numbers.end(), [&](long long n) { return n >= bytes; }),
+              fmt::format("{}: {}", what, e ? e->what() : "not refused"));
+  };
+  const long long slot = (64 + 256) * 64 * 2;
+  int deepest = 1;
+  while (deepest < 64 && !refusal(64, 256, deepest + 1, "sm_90a"))
+    ++deepest;
+  run.check(deepest >= 4 && deepest * slot <= 232448, fmt::format("{} stages fit", deepest));
+  names(refusal(64, 256, deepest + 1, "sm_90a"), (deepest + 1) * slot, 232448, "one more than fits");
+  names(refusal(64, 256, 60, "sm_90a"), 60 * slot, 232448, "sixty");
+  // Tiles of 256 x 256 have no registers for a pipeline, older GPUs have none: said, and no number of bytes is at fault.
+  for (const auto &e : {refusal(256, 256, 4, "sm_90a"), refusal(64, 256, 4, "sm_86")})
+    run.check(e && e->rule() == "config_stages", e ? e->what() : "not refused");
+}
 SECTILE_CASE("P19a/tuner") { // goes through candidates, passes over those that are refused, keeps one of the rest
   if (!run.isGpu())
     run.skip("it is about the limits of a GPU");
