@@ -34,7 +34,7 @@ constexpr int64_t registersPerTile = 32;
 Operation *needsOneBlock(func::FuncOp func) {
   Operation *found = nullptr;
   func.walk([&](Operation *op) {
-    bool moves = isa<MmaOp>(op);
+    bool moves = isa<MmaOp, tgpu::WgmmaOp>(op);
     if (auto permute = dyn_cast<PermuteOp>(op)) {
       ArrayRef<int64_t> shape = shapeOf(permute.getX().getType());
       SmallVector<int64_t> moving;
