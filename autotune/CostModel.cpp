@@ -26,6 +26,7 @@ constexpr double memorySustained = 0.92;
 constexpr double l2OverMemory = 2.3;       ///< bandwidth of the L2 cache over that of the memory
 /// What products of warps reach of the peak: those of GPUs with products of warpgroups were made for the latter.
 constexpr double syncOfPeak = 0.2, syncOfPeakAlone = 0.5;
+constexpr double usualWork = 16, unusualWork = 0.004, clusterWait = 0.01; ///< elements of a thread; shares of the time
 constexpr std::int64_t mostStages = 8, leastStages = 2;
 constexpr int groupWarps = 4, mostSums = 200;
 
@@ -194,6 +195,9 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
     cluster = std::clamp<double>(static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(
                                      std::max<std::int64_t>(1, work.largestTile / (32ll * threads))))),
                                  1, target.clusterBlocks);
+  out.cluster = static_cast<int>(cluster);
+  if (work.grid.size() >= 2 && !work.products.empty())
+    out.raster = static_cast<int>(config.raster > 0 ? config.raster : std::clamp(2048.0 / work.products.front().m, 1.0, 16.0));
   double trips = 1;
   for (const WorkLoop &l : work.loops)
     trips = std::max(trips, l.trips);
@@ -285,8 +289,7 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
     double shape = 1;
     if (work.grid.size() >= 2 && !work.products.empty()) {
       const WorkProduct &p = work.products.front();
-      double rows = config.raster > 0 ? config.raster : std::clamp(2048.0 / p.m, 1.0, 16.0);
-      rows = std::min(rows, static_cast<double>(work.grid[work.grid.size() - 2]));
+      const double rows = std::min<double>(out.raster, static_cast<double>(work.grid[work.grid.size() - 2]));
       const double columns = std::max(1.0, perWave / rows), best = 2 * std::sqrt(perWave * p.m * p.n);
       shape = (rows * p.m + columns * p.n) / best;
     }
@@ -300,6 +303,11 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
   out.elementMicros = functions * count;
   out.memoryMicros = memory;
   out.micros = launchMicros + std::max(micros, memory);
+  // Of schedules that the units leave equal, the one with the usual work per thread; parts of a cluster wait for each other.
+  if (work.products.empty()) {
+    const double perThread = static_cast<double>(work.largestTile) / (threads * cluster);
+    out.micros *= 1 + unusualWork * std::abs(std::log2(perThread / usualWork)) + clusterWait * std::log2(cluster);
+  }
   const double most = std::max({out.tensorMicros, out.l2Micros, out.elementMicros, out.memoryMicros});
   out.bound = most < 0.5 * out.micros         ? "latency"
               : most == out.memoryMicros      ? "memory"

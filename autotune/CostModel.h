@@ -12,7 +12,8 @@
 /// A loop over products whose operands the TMA unit loads takes, per trip, max(products, loads, (latency + loads +
 /// products) / stages) plus an issue cost; any other loop the sum of latency, loads and products. A product's rate is the
 /// table's peak, times what its instructions reach: min(1, tensor time / shared-memory time of one instruction). Bytes of
-/// the memory are those of every argument once, and what programs of one wave do not find in the L2 cache.
+/// the memory are those of every argument once, and what programs of one wave do not find in the L2 cache. Kernels without
+/// products whose schedules come out equal are told apart by the elements of a thread, 16 being best, and by clusters.
 #pragma once
 
 #include "dsl/Work.h"
@@ -30,7 +31,7 @@ namespace sectile::autotune {
 struct Prediction {
   double micros = 0;
   double tensorMicros = 0, l2Micros = 0, memoryMicros = 0, elementMicros = 0; ///< of all programs, each unit alone
-  int warps = 1, stages = 1, residentBlocks = 1;
+  int warps = 1, stages = 1, cluster = 1, raster = 1, residentBlocks = 1; ///< what is by rule is filled in
   std::int64_t blocks = 1, sharedBytes = 0;
   double registers = 0;    ///< per thread, estimated
   bool onTensorCores = false, pipelined = false;

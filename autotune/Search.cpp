@@ -53,7 +53,7 @@ public:
   TuneResult run() {
     auto starting = std::async(std::launch::async, setup.makeMeasurer); // beside the traces
     const Target *target = setup.device.isInterpreter() ? nullptr : findTarget(setup.device.arch());
-    SpaceLimits limits{options.fixed, options.only, options.constraints, 4096, false};
+    SpaceLimits limits{options.fixed, options.only, options.constraints, 4096, options.exhaustive};
     try {
       space = makeSpace(kernel, args, target, setup.device.properties().multiprocessors, limits, where);
     } catch (...) {
@@ -134,11 +134,25 @@ private:
     return setup.mostCompiles ? setup.mostCompiles : std::clamp<std::size_t>(entries.size() / 12, 10, 40);
   }
 
+  /// What the model takes the candidate for: schedules that say what the rule does anyway come out like the rule.
+  std::string shapeOf(const Entry &e) const {
+    Config picks = e.out.config;
+    for (const ScheduleField &f : scheduleFields())
+      picks.*f.member = 0;
+    const Prediction &p = space.candidates[e.index].predicted;
+    return fmt::format("{} {} {} {} {} {} {}", configText(picks), p.warps, p.stages, p.cluster, p.raster, p.blocks, e.out.config.stages == 1);
+  }
+  /// Likely the same code as one that was asked for: not worth a compile.
+  bool isLikelyKnown(const Entry &e) const {
+    return !options.exhaustive && e.out.predictedMicros > 0 && !setup.model && askedShapes.contains(shapeOf(e));
+  }
+
   void ask(Entry &e) {
     if (e.asked)
       return;
     e.asked = true;
     ++askedCount;
+    askedShapes.insert(shapeOf(e));
     if (setup.known)
       if (auto known = setup.known(space.candidates[e.index])) {
         e.isKnown = true;
@@ -165,7 +179,8 @@ private:
           continue;
         if (round == 0 && changedFields(e.out.config)) // schedules come second
           continue;
-        ask(e);
+        if (!isLikelyKnown(e))
+          ask(e);
       }
   }
 
@@ -196,13 +211,15 @@ private:
     std::vector<Entry *> near;
     for (Entry &e : entries)
       if (!e.asked && std::any_of(leaders.begin(), leaders.end(), [&](Entry *l) { return distance(l->out.config, e.out.config) == 1; }) &&
-          likelyBetter(e))
+          likelyBetter(e) && !isLikelyKnown(e))
         near.push_back(&e); // entries are in the model's order
     // A batch may not be all alike: of each number that changes, one after the other.
     std::size_t count = 0;
     for (Entry *e : near) {
       if (askedCount >= limit || count >= std::max<std::size_t>(8, limit / 4))
         break;
+      if (isLikelyKnown(*e)) // as one of this batch
+        continue;
       ask(*e);
       ++count;
     }
@@ -224,7 +241,7 @@ private:
     return count < 3 || e.out.predictedMicros * ratio < best->interval.low;
   }
   bool anyLikelyBetter() const {
-    return std::any_of(entries.begin(), entries.end(), [&](const Entry &e) { return !e.asked && likelyBetter(e); });
+    return std::any_of(entries.begin(), entries.end(), [&](const Entry &e) { return !e.asked && !isLikelyKnown(e) && likelyBetter(e); });
   }
 
   // --- timing -------------------------------------------------------------------------------------
@@ -598,6 +615,7 @@ private:
   CompilePool *pool = nullptr;
   std::unique_ptr<Measurer> measurer;
   std::unordered_map<std::string, std::size_t> byCode;
+  std::set<std::string> askedShapes;
   std::size_t askedCount = 0, compiledCount = 0;
   bool isWarm = false, noisy = false;
   double bound = 0;
