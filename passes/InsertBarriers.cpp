@@ -96,8 +96,8 @@ bool conflict(const Access &earlier, const Access &later) {
   return mayMeet && !sameThreads(earlier, later);
 }
 
-SmallVector<Access, 2> accessesOf(Operation *op) {
-  SmallVector<Access, 2> result;
+State accessesOf(Operation *op) {
+  State result;
   auto add = [&](bool writes, bool shared) -> Access & {
     result.emplace_back();
     result.back().op = op;
@@ -129,7 +129,11 @@ public:
   explicit Inserter(func::FuncOp func) : func(func), blocks(blocksPerProgram(func)) {}
 
   void run() {
-    func.walk([&](tgpu::WgmmaOp op) { llvm::append_range(products, accessesOf(op)); });
+    func.walk([&](tgpu::WgmmaOp op) {
+      auto reads = accessesOf(op);
+      llvm::append_range(products, reads);
+      llvm::append_range(endOf[endOfReads(op)], reads);
+    });
     State state;
     visit(func.getBody().front(), state);
     bool copies = false;
@@ -179,6 +183,7 @@ private:
   func::FuncOp func;
   int blocks;
   State products; ///< what asynchronous products read, anywhere
+  DenseMap<Operation *, State> endOf; ///< the same by the op that waits for them: they read until there
 };
 
 /// Runs `body` until what its end leaves at its start is already known there.
@@ -236,9 +241,9 @@ void Inserter::visit(Operation *op, State &state) {
       tgpu::BarrierOp::create(b, op->getLoc(), need == Need::Cluster);
       pass(state, need == Need::Cluster);
     }
-    for (const Access &a : accesses)
-      if (!llvm::is_contained(state, a))
-        state.push_back(a);
+    join(state, accesses);
+    if (auto ended = endOf.find(op); ended != endOf.end())
+      join(state, ended->second);
   }
 }
 

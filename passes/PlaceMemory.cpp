@@ -80,6 +80,8 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
         // Used inside a loop that the buffer does not belong to: live through all of that loop.
         Operation *user = alloc->getBlock()->findAncestorOpInBlock(*op);
         auto [begin, end] = span[user];
+        if (Operation *last = alloc->getBlock()->findAncestorOpInBlock(*endOfReads(op)))
+          end = span[last].second;
         auto [it, isNew] =
             lifetimes.try_emplace(alloc, Lifetime{alloc, begin, end, alloc.getType().bytes(), 0, alignmentOf(alloc)});
         if (isAlwaysBusy(alloc))

@@ -36,4 +36,17 @@ template <class F> void forEachBuffer(mlir::Operation *op, F &&f) {
   }
 }
 
+/// Where an op has read its buffers: itself; a product, at the wait behind which it is not under way.
+inline mlir::Operation *endOfReads(mlir::Operation *op) {
+  if (!llvm::isa<tgpu::WgmmaOp>(op))
+    return op;
+  int64_t behind = 0;
+  for (mlir::Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
+    behind += llvm::isa<tgpu::WgmmaOp>(next);
+    if (auto wait = llvm::dyn_cast<tgpu::WgmmaWaitOp>(next); wait && int64_t(wait.getPending()) <= behind)
+      return next;
+  }
+  return &op->getBlock()->back();
+}
+
 } // namespace sectile::passes
