@@ -11,6 +11,11 @@ Executor &executor() {
   return chosen;
 }
 
+int &executorStages() {
+  static int stages = 0;
+  return stages;
+}
+
 Reader &reader() {
   static Reader chosen = nullptr;
   return chosen;

@@ -21,6 +21,8 @@ inline constexpr int BM = 128, BN = 128, BK = 64;
 /// Runs a kernel's lowered text on these arguments; null: launches go to the device of the case.
 using Executor = void (*)(const std::string &tgpu, std::span<const KernelArg> args);
 Executor &executor();
+/// Config::stages of kernels that the executor runs: 0 by rule, 1 products of warps without pipelines.
+int &executorStages();
 
 /// Takes a kernel's text before the passes, and the arguments, instead of running it; null: kernels run.
 using Reader = void (*)(const std::string &tile, std::span<const KernelArg> args);
@@ -102,9 +104,9 @@ template <class K, class... A> void launch(Run &run, const K &kernel, double flo
   }
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);
-    Config byWarps; // the executor runs products of warps
-    byWarps.stages = 1;
-    threads(detail::emit(kernel.desc(), packed, &byWarps, "tgpu", "sm_90a", {}), packed);
+    Config config;
+    config.stages = executorStages();
+    threads(detail::emit(kernel.desc(), packed, &config, "tgpu", "sm_90a", {}), packed);
     return;
   }
   kernel(run.stream(), args...);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file `sectile_whitebox generality [NAME ..]`: the kernels of this folder lowered for sm_90a by the
-/// default schedule, and run thread by thread on the executor, against the same references;
+/// default schedule, and without pipelines, and run thread by thread on the executor, against the same references;
 /// `sectile_whitebox products`: random products the same way.
 #include "tests/support/OnThreads.h"
 #include "tests/generality/RandomProducts.h"
@@ -29,17 +29,21 @@ int generalityMain(int argc, char **argv) {
       wanted |= std::string_view(info.name).starts_with(argv[i]);
     if (!wanted)
       continue;
-    cases::Run run(false, true);
-    try {
-      info.body(run);
-      if (run.failures == 0 && run.checks == 0)
-        run.fail("nothing was checked");
-    } catch (const std::exception &e) {
-      run.fail(std::string("threw ") + e.what());
+    for (int stages : {0, 1}) {
+      generality::executorStages() = stages;
+      cases::Run run(false, true);
+      try {
+        info.body(run);
+        if (run.failures == 0 && run.checks == 0)
+          run.fail("nothing was checked");
+      } catch (const std::exception &e) {
+        run.fail(std::string("threw ") + e.what());
+      }
+      ++(run.failures ? failed : passed);
+      fmt::print("{:<16} {} {}\n", info.name, stages ? "without pipelines" : "by default",
+                 run.failures ? "FAILED: " + run.message : "OK");
+      std::fflush(stdout);
     }
-    ++(run.failures ? failed : passed);
-    fmt::print("{:<16} {}\n", info.name, run.failures ? "FAILED: " + run.message : "OK");
-    std::fflush(stdout);
   }
   fmt::print("{} passed, {} failed\n", passed, failed);
   return failed || !passed ? 1 : 0;

@@ -28,11 +28,17 @@ template <> constexpr double halfUnit<e4m3> = 0x1p-4;
 
 /// C (and D) from A and B (and E), by the choices in `cfg`; z is null for tensors of rank 2.
 template <class TA, class TB, class Acc, class Out, MmaPolicy policy, int R>
-void trace(Tensor<const TA, R> A, Tensor<const TB, R> B, Tensor<const TB, R> E, Tensor<const Acc, 1> bias,
-           Tensor<Out, R> C, Tensor<Out, R> D, Config &cfg) {
+void trace(const Tensor<const TA, R> &allA, const Tensor<const TB, R> &allB, const Tensor<const TB, R> &allE,
+           Tensor<const Acc, 1> bias, Tensor<Out, R> C, Tensor<Out, R> D, Config &cfg) {
   const int BM = cfg.pick("BM", SECTILE_LENGTHS), BN = cfg.pick("BN", SECTILE_LENGTHS),
             BK = cfg.pick("BK", SECTILE_LENGTHS);
   const bool turnA = cfg.pick("TA", {0, 1}), turnB = cfg.pick("TB", {0, 1}), filled = cfg.pick("FILL", {0, 1});
+  const int cut = cfg.pick("CUT", {0, 1, 2});
+  auto cutK = [&]<class T>(const Tensor<T, R> &x, int axis) {
+    return cut == 0 ? x : x.slice(axis, cut == 1 ? 8 : 3, cut == 1 ? x.dim(axis) : x.dim(axis) - 1);
+  };
+  const Tensor<const TA, R> A = cutK(allA, turnA ? R - 2 : R - 1);
+  const Tensor<const TB, R> B = cutK(allB, turnB ? R - 1 : R - 2), E = cutK(allE, turnB ? R - 1 : R - 2);
   const Form form = Form(cfg.pick("FORM", {0, 1, 2}));
   const Epilogue epilogue = Epilogue(cfg.pick("END", {0, 1, 2, 3, 4, 5}));
   auto place = [&] {
@@ -181,7 +187,7 @@ public:
     if (!pipelines)
       config.stages = 1;
     config.set("BM", p.BM).set("BN", p.BN).set("BK", p.BK).set("TA", p.turnA).set("TB", p.turnB);
-    config.set("FILL", p.filled).set("FORM", int(p.form)).set("END", int(p.epilogue));
+    config.set("CUT", p.cut).set("FILL", p.filled).set("FORM", int(p.form)).set("END", int(p.epilogue));
     return config;
   }
 
@@ -224,6 +230,36 @@ public:
     if (what.empty() && p.form == Form::sharedA)
       what = wrongIn("D", d, false, true, onGpu);
     return what;
+  }
+  /// Which change of one byte after a launch is not noticed; on the interpreter, whose memory is the host's.
+  std::string blindSpot() {
+    launch();
+    if (const std::string what = wrong(false); !what.empty())
+      return "a right product counts as wrong: " + what;
+    std::string blind;
+    auto change = [&](std::byte *at, const char *what) {
+      *at ^= std::byte(0x40);
+      if (wrong(false).empty())
+        blind = what;
+      *at ^= std::byte(0x40);
+    };
+    std::byte *const begin = c.memory.begin();
+    const std::int64_t span = c.place.span() * std::int64_t(sizeof(Out));
+    change(begin - 1, "a byte before the result");
+    change(begin + span, "a byte behind the result");
+    if (p.Z * p.M * p.N > 0)
+      change(begin + (c.place.at(p.Z - 1, p.M / 2, p.N - 1) + 1) * std::int64_t(sizeof(Out)) - 1, "a result");
+    std::vector<char> stored(std::size_t(c.place.span()));
+    for (std::int64_t z = 0; z < p.Z; ++z)
+      for (std::int64_t m = 0; m < p.M; ++m)
+        for (std::int64_t n = 0; n < p.N; ++n)
+          stored[std::size_t(c.place.at(z, m, n))] = 1;
+    if (auto gap = std::find(stored.begin(), stored.end(), 0); gap != stored.end())
+      change(begin + (gap - stored.begin()) * std::int64_t(sizeof(Out)), "a byte between results");
+    if (a.place.span() > 0)
+      change(a.memory.begin(), "a byte of an operand");
+    change(a.memory.begin() - 1, "a byte before an operand");
+    return blind;
   }
   /// Sums of whole numbers, and what follows keeps them whole.
   bool exact() const {
@@ -273,7 +309,7 @@ private:
         run.beat();
         std::fill(sums.begin(), sums.end(), 0.0);
         std::fill(sizes.begin(), sizes.end(), 0.0);
-        for (std::int64_t k = 0; k < p.K; ++k) {
+        for (std::int64_t k = p.firstK(); k < p.endK(); ++k) {
           const double v = left(z, m, k), *of = &table[std::size_t(k * p.N)];
           for (std::int64_t n = 0; n < p.N; ++n) {
             const double term = v * of[n];
@@ -494,6 +530,12 @@ template <class TA, class TB, class Acc, class Out, MmaPolicy policy> Outcome re
   });
 }
 
+template <class TA, class TB, class Acc, class Out, MmaPolicy policy> std::string blindSpotOf(const Product &p) {
+  Run run(false, true);
+  return p.rank == 2 ? Case<TA, TB, Acc, Out, policy, 2>(run, p).blindSpot()
+                     : Case<TA, TB, Acc, Out, policy, 3>(run, p).blindSpot();
+}
+
 template <class TA, class TB, class Acc, class Out, MmaPolicy policy, int R>
 std::string emitOf(const Product &p, const char *stage, const char *arch) {
   Run run(false, true);
@@ -518,6 +560,7 @@ constexpr ProductTypes row(const char *name) {
           sizeof(Out),
           check<TA, TB, Acc, Out, policy>,
           repeat<TA, TB, Acc, Out, policy>,
+          blindSpotOf<TA, TB, Acc, Out, policy>,
           emit<TA, TB, Acc, Out, policy>};
 }
 
@@ -548,6 +591,7 @@ Outcome checkProduct(const Product &product, Engine engine) {
 std::string emitProduct(const Product &product, const char *stage, const char *arch) {
   return productTypes[product.types].emit(product, stage, arch);
 }
+std::string blindSpot(const Product &product) { return productTypes[product.types].blindSpot(product); }
 Outcome repeatProduct(const Product &product, int times) {
   return productTypes[product.types].repeat(product, times);
 }

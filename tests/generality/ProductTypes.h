@@ -17,6 +17,7 @@ struct ProductTypes {
   int bytesA = 0, bytesB = 0, bytesOut = 0;
   sectile::numerics::Outcome (*check)(const Product &, Engine) = nullptr;
   sectile::numerics::Outcome (*repeat)(const Product &, int) = nullptr;
+  std::string (*blindSpot)(const Product &) = nullptr;
   std::string (*emit)(const Product &, const char *stage, const char *arch) = nullptr;
 };
 

@@ -98,6 +98,18 @@ int run(const Options &o) {
   return tally.wrong || tally.right < tally.refused * 8 || !tally.right ? 1 : 0;
 }
 
+int selfTest(const Options &o) {
+  std::size_t seen = 0;
+  for (const Product &p : products(o)) {
+    const std::string what = blindSpot(p);
+    if (!what.empty())
+      fmt::print("{}: {} may change\n", p.text(), what);
+    seen += what.empty();
+  }
+  fmt::print("{} of {} products with every change noticed\n", seen, o.count);
+  return seen == o.count ? 0 : 1;
+}
+
 /// One file of PTX for each variant; its first line says which instruction its code must have and what may spill.
 int emitVariants(const std::string &folder, const std::string &arch) {
   const std::vector<Variant> all = productVariants();
@@ -142,6 +154,8 @@ int productsMain(int argc, char **argv, Executor threads) {
   std::string folder, arch = "sm_90a";
   app.add_option("--emit-ptx", folder, "Write the PTX of products of every type, major, tile and schedule to this folder");
   app.add_option("--arch", arch, "Target of --emit-ptx (sm_90a)");
+  bool checkSelf = false;
+  app.add_flag("--self-test", checkSelf, "Check that wrong bytes are noticed, on the interpreter");
   app.add_flag("--list", options.list, "Print the products alone");
   CLI11_PARSE(app, argc, argv);
   options.engine = device == "gpu" ? Engine::gpu : device == "executor" ? Engine::executor : Engine::interpreter;
@@ -158,7 +172,7 @@ int productsMain(int argc, char **argv, Executor threads) {
   executor() = threads;
   setenv("SECTILE_CACHE", "0", 0);
   try {
-    return run(options);
+    return checkSelf ? selfTest(options) : run(options);
   } catch (const std::exception &e) {
     fmt::print(stderr, "error: {}\n", e.what());
     return 2;

@@ -34,10 +34,10 @@ std::string Product::text() const {
   static constexpr const char *forms[] = {"plain", "shared A", "A A^T"};
   static constexpr const char *epilogues[] = {"none", "bias", "gelu", "relu", "accumulate", "initial"};
   const ProductTypes &t = productTypes[types];
-  return fmt::format("seed {}: {} {}x{}x{}x{} tile {}x{}x{} {}{}{} A {} B {} C {} {} epilogue {} {} config "
+  return fmt::format("seed {}: {} {}x{}x{}x{} tile {}x{}x{} {}{}{}{} A {} B {} C {} {} epilogue {} {} config "
                      "[{}]",
                      seed, t.name, Z, M, N, K, BM, BN, BK, turnA ? "t" : "n", turnB ? "t" : "n",
-                     filled ? " filled" : "", a.text(), b.text(), c.text(), forms[int(form)],
+                     filled ? " filled" : "", cut == 0 ? "" : cut == 1 ? " K[8:]" : " K[3:-1]", a.text(), b.text(), c.text(), forms[int(form)],
                      epilogues[int(epilogue)], whole ? "whole" : "normal", schedule.str());
 }
 
@@ -68,6 +68,7 @@ public:
     p.turnA = pick(2);
     p.turnB = pick(2);
     p.filled = pick(6) == 0;
+    p.cut = pick(8) ? 0 : 1 + pick(2);
     p.a = place(p.turnA ? p.K : p.M, p.turnA ? p.M : p.K, t.bytesA, true);
     p.b = place(p.turnB ? p.N : p.K, p.turnB ? p.K : p.N, t.bytesB, true);
     p.c = place(p.M, p.N, t.bytesOut, false);
@@ -104,7 +105,7 @@ private:
     s.stages = any({0, 2, 3, 4, 5, 8});
     s.warps = any({0, 0, 4, 8, 1, 2});
     s.raster = any({0, 1, 2, 5});
-    s.cluster = any({0, 0, 0, 1, 2});
+    s.cluster = any({0, 0, 0, 0, 0, 0, 1, 1, 1, 2});
   }
 
   std::int64_t length(int tile) {

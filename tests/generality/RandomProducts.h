@@ -40,11 +40,14 @@ struct Product {
   int BM = 0, BN = 0, BK = 0;
   bool turnA = false, turnB = false; ///< stored as [K, M] and [N, K], turned by the kernel
   bool filled = false;               ///< missing lanes of operands are given zeros
+  int cut = 0;                       ///< the kernel slices K: 1 from 8 on, 2 from 3 to the last but one
   Placement a, b, c;                 ///< further operands and results lie as these
   Form form = Form::plain;
   Epilogue epilogue = Epilogue::none;
   bool whole = false; ///< small whole numbers: sums are exact
   Config schedule;    ///< warps, stages, raster, cluster; mostly the compiler's choice
+  std::int64_t firstK() const { return std::min<std::int64_t>(K, cut == 0 ? 0 : cut == 1 ? 8 : 3); }
+  std::int64_t endK() const { return cut == 2 ? std::max(firstK(), K - 1) : K; }
   double work() const { return double(Z) * double(M + 1) * double(N + 1) * double(K + 8); }
   bool byHand() const { return schedule.warps || schedule.stages || schedule.raster || schedule.cluster; }
   std::string text() const;
@@ -71,6 +74,10 @@ enum class Engine { interpreter, executor, gpu };
 sectile::numerics::Outcome checkProduct(const Product &product, Engine engine);
 /// Runs it `times` times on a GPU while another stream is busy; each result must have the bits of the first.
 sectile::numerics::Outcome repeatProduct(const Product &product, int times);
+
+/// Runs it on the interpreter, and changes a byte of a result, of an operand, beside and between them: each change must be
+/// noticed. Empty, or which is not.
+std::string blindSpot(const Product &product);
 
 /// The program: --device, --count, --seed, --repeat .. `threads` runs lowered text, null where there is no
 /// executor.

@@ -84,6 +84,8 @@ std::string workersSurvive() {
   options.jobs = 2;
   options.batch = 8;
   options.stallSeconds = 0.5;
+  std::vector<int> settled(40);
+  options.settled = [&](std::size_t i, const Outcome &) { ++settled[i]; };
   auto outcomes = runInWorkers(40, options, [](std::size_t i) -> Outcome {
     switch (i) {
     case 3:
@@ -117,6 +119,8 @@ std::string workersSurvive() {
     if (o.kind != want || (part && o.text.find(part) == std::string::npos) ||
         (want == Outcome::passed && o.text.size() != 100000))
       return fmt::format("case {}: {} '{}'", i, char(o.kind), o.text.substr(0, 80));
+    if (settled[i] != 1)
+      return fmt::format("case {} was settled {} times", i, settled[i]);
   }
   return {};
 }
