@@ -26,7 +26,7 @@ constexpr const char *tableText =
     "CREATE TABLE measurement (kind INTEGER, kernel TEXT, content TEXT, layout TEXT, shape TEXT, gpu TEXT, "
     "multiprocessors INTEGER, driver TEXT, compiler TEXT, assembler TEXT, choice TEXT, choice_content TEXT, dims TEXT, "
     "median_ns REAL, low_ns REAL, high_ns REAL, date INTEGER, tried INTEGER, final INTEGER, note TEXT, checksum TEXT)";
-constexpr const char *indexText = "CREATE INDEX measurement_content ON measurement (content, choice)";
+constexpr const char *indexText = "CREATE INDEX measurement_place ON measurement (content, choice, shape, layout, gpu)";
 constexpr const char *selectText = "SELECT kind, kernel, content, layout, shape, gpu, multiprocessors, driver, compiler, assembler, choice, "
                                    "choice_content, dims, median_ns, low_ns, high_ns, date, tried, final, note, checksum FROM measurement ";
 constexpr const char *sameRow = "WHERE kind = ?1 AND kernel = ?2 AND content = ?3 AND layout = ?4 AND shape = ?5 AND gpu = ?6 AND "

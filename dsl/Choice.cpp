@@ -95,7 +95,12 @@ struct ProcessRecord {
     const autotune::RecordPlace place = autotune::recordPlace();
     if (!place.path.empty())
       record = std::make_unique<Record>(place.path, place.mode, place.fileSystem);
-    rows = std::make_shared<const RecordSet>(record ? record->read() : RecordSet());
+    auto choices = std::make_shared<RecordSet>(); // what launches look at
+    if (record)
+      for (const auto &[id, row] : record->read().all())
+        if (row.kind == RecordRow::Kind::choice)
+          choices->add(row);
+    rows = std::move(choices);
     ++reads;
     sayProblems();
   }
@@ -285,7 +290,7 @@ bool noteInRecord(std::span<const RecordRow> rows) {
   p.open();
   auto all = std::make_shared<RecordSet>(*p.rows);
   for (const RecordRow &row : rows)
-    if (autotune::whyNoRow(row).empty() && all->add(row) && row.kind == RecordRow::Kind::choice)
+    if (row.kind == RecordRow::Kind::choice && autotune::whyNoRow(row).empty() && all->add(row))
       ++p.versions[row.key.kernel];
   p.rows = std::move(all);
   const bool stored = p.record && p.record->put(rows);

@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -435,6 +436,22 @@ TEST_CASE("Record: a disk that is full loses nothing: rows wait in memory", "[au
     for (const std::string &name : namesIn(dir.path()))
       CHECK_FALSE(has(name, ".write"));
   }
+}
+
+TEST_CASE("Record: thousands of rows of one kernel are put, added to and read without waiting", "[autotune][record]") {
+  ScratchDir dir;
+  Record record(dir.file("r"));
+  std::vector<RecordRow> rows;
+  for (int i = 0; i < 8000; ++i) {
+    rows.push_back(recordRow(1, "BM=" + std::to_string(i % 10)));
+    rows.back().key.shape = std::to_string(i) + "/1";
+  }
+  const auto began = std::chrono::steady_clock::now();
+  REQUIRE(record.put(rows));
+  REQUIRE(record.put(rows[17]));
+  CHECK(Record(dir.file("r")).rows().size() == 8000);
+  // Comparing each row with all others would take minutes.
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
 }
 
 TEST_CASE("Record: prune and forget", "[autotune][record]") {
