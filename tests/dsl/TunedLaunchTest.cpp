@@ -462,15 +462,23 @@ TEST_CASE("Looking up a tuned choice that is warm takes at most 200 ns", "[dsl][
   const std::array<KernelArg, 2> shapes[] = {vectors(1000), vectors(3000)};
   CHECK(chosenB(k, shapes[0]) == 128);
   CHECK(chosenB(k, shapes[1]) == 32);
-  /// Nanoseconds per look-up in the quickest of many rounds: what it takes when nothing interrupts.
+#ifdef __SANITIZE_ADDRESS__
+  constexpr double most = 5000; // what is measured is not what is shipped
+#else
+  constexpr double most = 200;
+#endif
+  /// Nanoseconds per look-up in the quickest of many rounds: what it takes when nothing interrupts. On a machine that is busy
+  /// with other things it takes some seconds to see that.
   auto nanos = [&](auto lookUp) {
+    using Clock = std::chrono::steady_clock;
     double least = 1e9;
-    for (int round = 0; round < 200; ++round) {
+    const auto start = Clock::now();
+    for (int round = 0; round < 200 || (least > most && Clock::now() - start < std::chrono::seconds(5)); ++round) {
       constexpr int count = 500;
-      const auto began = std::chrono::steady_clock::now();
+      const auto began = Clock::now();
       for (int i = 0; i < count; ++i)
         lookUp(i);
-      least = std::min(least, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() / count);
+      least = std::min(least, std::chrono::duration<double, std::nano>(Clock::now() - began).count() / count);
     }
     return least;
   };
@@ -479,11 +487,6 @@ TEST_CASE("Looking up a tuned choice that is warm takes at most 200 ns", "[dsl][
   const double turns = nanos([&](int i) { seen = variantOfLaunch(k, device, shapes[i & 1]).get(); });
   CHECK(seen);
   WARN(fmt::format("a tuned variant: {:.0f} ns for the arguments of the launch before, {:.0f} ns for others", same, turns));
-#ifdef __SANITIZE_ADDRESS__
-  constexpr double most = 5000; // what is measured is not what is shipped
-#else
-  constexpr double most = 200;
-#endif
   CHECK(same <= most);
   CHECK(turns <= most);
 }
