@@ -256,6 +256,8 @@ private:
   mlir::LogicalResult emitWgmmaWait(tgpu::WgmmaWaitOp op);
   /// wgmma.wait_group; afterwards the values are its outputs.
   void waitForGroups(std::int64_t pending, llvm::ArrayRef<Regs *> values);
+  /// An f32 whose upper 19 bits are those of the nearest tf32, ties to even.
+  llvm::Value *roundToTf32(llvm::Value *v);
   mlir::LogicalResult emitBulkStore(tgpu::BulkStoreOp op);
 
   // --- EmitReduce.cpp, EmitMma.cpp

@@ -40,10 +40,12 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
     fn->addParamAttr(n, llvm::Attribute::get(ctx, "nvvm.grid_constant"));
     launch.maps.push_back(launchMap(map.first, map.second));
   }
+  for (mlir::BlockArgument arg : func.getArguments())
+    if (auto repack = func.getArgAttrOfType<mlir::DenseI64ArrayAttr>(arg.getArgNumber(), tgpu::repackAttr))
+      launch.repacks.push_back({int(arg.getArgNumber()), int(repack[0]), std::vector<std::int64_t>(repack.asArrayRef().begin() + 1, repack.asArrayRef().end())});
+  launch.assumesApart = func->hasAttr(tgpu::assumesApartAttr);
   launch.persistent = func->hasAttr(tgpu::persistentAttr);
-  if (!func.getOps<tgpu::RolesOp>().empty()) // a fixed number of registers is what setmaxnreg moves
-    fn->addFnAttr("nvvm.minctasm", "1");
-  else if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
+  if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
     fn->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
   if (cluster > 1)
     fn->addFnAttr("nvvm.cluster_dim", std::to_string(cluster));

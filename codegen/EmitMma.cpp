@@ -60,6 +60,14 @@ bool sameLanes(const Layout &tile, const Layout &fragment) { return tile.lane() 
 
 } // namespace
 
+llvm::Value *EmitContext::roundToTf32(llvm::Value *v) {
+  // The instructions ignore the low 13 bits. The canonical NaN must not carry over.
+  llvm::Value *bits = b.CreateBitCast(v, b.getInt32Ty());
+  llvm::Value *even = b.CreateAnd(b.CreateLShr(bits, 13), i32(1));
+  llvm::Value *rounded = b.CreateAdd(bits, b.CreateAdd(even, i32(0xfff)));
+  return b.CreateBitCast(b.CreateSelect(b.CreateFCmpUNO(v, v), i32(0x7fc00000), rounded), v->getType());
+}
+
 mlir::LogicalResult EmitContext::emitMmaSync(tgpu::MmaSyncOp op) {
   const MmaRow *row = findMma(op.getAtom().getName().str());
   if (!row)
@@ -89,14 +97,8 @@ mlir::LogicalResult EmitContext::emitMmaSync(tgpu::MmaSyncOp op) {
       Regs elements;
       for (int k = 0; k < f.elemsPerReg; ++k) {
         llvm::Value *v = source[size_t(atom[size_t(r * f.elemsPerReg + k)])];
-        if (row->policyOnly && v->getType()->isFloatTy() && &f != &row->c) {
-          // To tf32, nearest even; the instruction ignores the low 13 bits. The canonical NaN must not carry
-          // over.
-          llvm::Value *bits = b.CreateBitCast(v, b.getInt32Ty());
-          llvm::Value *even = b.CreateAnd(b.CreateLShr(bits, 13), i32(1));
-          llvm::Value *rounded = b.CreateAdd(bits, b.CreateAdd(even, i32(0xfff)));
-          v = b.CreateBitCast(b.CreateSelect(b.CreateFCmpUNO(v, v), i32(0x7fc00000), rounded), v->getType());
-        }
+        if (row->policyOnly && v->getType()->isFloatTy() && &f != &row->c)
+          v = roundToTf32(v);
         elements.push_back(v);
       }
       if (f.elemsPerReg == 1) {

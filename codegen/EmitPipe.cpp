@@ -50,6 +50,7 @@ TensorMap EmitContext::launchMap(unsigned arg, tgpu::MapAttr map) {
   for (std::int64_t length : map.getBox())
     m.box.push_back(int(length));
   m.swizzle = int(map.getSwizzle());
+  m.tf32 = map.getTf32();
   for (mlir::Attribute limit : map.getLimits())
     m.limits.push_back(llvm::cast<mlir::StringAttr>(limit).getValue().str());
   return m;

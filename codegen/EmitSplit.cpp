@@ -270,7 +270,10 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   llvm::CallInst *before = b.CreateCall(count, {counts, counter, mostParts, i32(0)});
   before->setDoesNotThrow();
   llvm::Value *isLast = b.CreateAnd(counts, b.CreateICmpEQ(before, mostParts));
-  llvm::Value *last = b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_all, {i32(0), isLast});
+  llvm::Value *last = barrierThreads ? b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_count,
+                                                        {i32(1), i32(barrierThreads), isLast})
+                                     : b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_all,
+                                                        {i32(0), isLast});
   llvm::BasicBlock *counted = b.GetInsertBlock();
   b.CreateCondBr(last, gather, done);
 

@@ -156,6 +156,9 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
           Regs elements;
           for (int e = 0; e < row->a.elemsPerReg; ++e)
             elements.push_back(source[size_t(first + r * row->a.elemsPerReg + e)]);
+          if (row->policyOnly)
+            for (llvm::Value *&v : elements)
+              v = roundToTf32(v);
           p.push_back(row->a.elemsPerReg == 1 ? b.CreateBitCast(elements[0], b.getInt32Ty())
                                               : b.CreateBitCast(packVector(row->a.dtype, elements), b.getInt32Ty()));
         }
@@ -282,6 +285,7 @@ mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
   Regs value = regs(op.getValue());
   View x = view(op.getX());
   const size_t rank = x.dims.size();
+  const llvm::SmallVector<int64_t> rowAxes = op.rowAxes();
   llvm::Value *warpRow = b.CreateAdd(b.CreateMul(groupM, i32(64)), b.CreateMul(inGroup, i32(16)));
   llvm::Value *warpColumn = b.CreateMul(groupN, i32(stepN));
   llvm::Value *isFirst = b.CreateICmpEQ(lane, i32(0));
@@ -338,9 +342,17 @@ mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
       const Strip &strip = strips[first + s];
       llvm::SmallVector<llvm::Value *> operands{map};
       operands.push_back(b.CreateAdd(coordinate32(rank - 1), b.CreateAdd(warpColumn, i32(strip.column))));
-      operands.push_back(b.CreateAdd(coordinate32(rank - 2), b.CreateAdd(warpRow, i32(strip.row))));
-      for (size_t axis = rank - 2; axis-- > 0;)
-        operands.push_back(coordinate32(axis));
+      llvm::Value *row = b.CreateAdd(warpRow, i32(strip.row)); // the first of the strip, among the rows of the tile
+      for (size_t axis = rank - 1; axis-- > 0;) {
+        llvm::Value *here = row;
+        if (rowAxes[axis] == 1)
+          here = i32(0);
+        else if (llvm::product_of(llvm::ArrayRef(rowAxes).take_front(axis)) != 1) {
+          here = b.CreateURem(row, i32(rowAxes[axis]));
+          row = b.CreateUDiv(row, i32(rowAxes[axis]));
+        }
+        operands.push_back(b.CreateAdd(coordinate32(axis), here));
+      }
       operands.push_back(sharedAddress(b.CreateGEP(b.getInt8Ty(), start, i32(std::int64_t(s) * stripBytes))));
       assembly(text, constraints, operands);
     }

@@ -34,8 +34,8 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
     auto ptxas = runtime::Ptxas::find(where);
     return ptxas ? ptxas->version() : std::string("driver");
   }();
-  return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} split {}\n{}", SECTILE_VERSION,
-                     buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.split, moduleText);
+  return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} raster {} split {} blocks {}\n{}", SECTILE_VERSION,
+                     buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.raster, config.split, config.blocks, moduleText);
 }
 
 struct Traced {
@@ -60,6 +60,10 @@ Traced traceAndVerify(mlir::MLIRContext &context, const detail::KernelDesc &kern
 /// Writes what this launch tells of its tensors as attributes of the function.
 void specialiseModule(const Traced &traced, const detail::KernelDesc &kernel, std::span<const KernelArg> args,
                       const VariantFacts &facts) {
+  if (facts.apart)
+    for (auto func : mlir::ModuleOp(traced.module.get()).getOps<mlir::func::FuncOp>())
+      if (func->hasAttr(tileir::kernelAttr))
+        func->setAttr(tileir::apartAttr, mlir::UnitAttr::get(func.getContext()));
   unsigned next = 0; // among the function's arguments
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].isTensor())
@@ -78,6 +82,14 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("raster is set to {}, and code for {} takes 1 or more programs together", config.raster, arch),
                      "config_raster", "leave raster at 0 for the rule"});
+  if (config.blocks < 0 || config.blocks > 2)
+    throw UserError({kernel.where, kernel.name, "Config",
+                     fmt::format("blocks is set to {}, and pipelined code for {} is made for 1 or 2 per multiprocessor", config.blocks, arch),
+                     "config_blocks", "leave blocks at 0 for one"});
+  if (config.repack < 0 || config.repack > 2)
+    throw UserError({kernel.where, kernel.name, "Config",
+                     fmt::format("repack is set to {}, and a launch for {} knows 0, 1 and 2", config.repack, arch),
+                     "config_repack", "leave repack at 0 for the rule, set it to 1 for never or to 2 for wherever it can be done"});
   if (config.split < 0 || config.split > 65535)
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("split is set to {}, and a launch for {} has at most 65535 blocks per program", config.split, arch),
@@ -91,6 +103,7 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   options.pipeline.schedule.split = config.split;
   options.pipeline.schedule.stages = config.stages;
   options.pipeline.schedule.raster = config.raster;
+  options.pipeline.schedule.blocks = config.blocks;
   return options;
 }
 
@@ -111,7 +124,7 @@ std::shared_ptr<const CompiledKernel> compileForInterpreter(const detail::Kernel
 } // namespace
 
 std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, std::span<const KernelArg> args,
-                                              const Config *overrides, const std::string &arch,
+                                              const Config *overrides, const std::string &arch, bool apart,
                                               const CompiledKernel *previous) {
   StageTimes times;
   ContextLease context;
@@ -123,6 +136,7 @@ std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, 
   if (arch == "interpreter")
     return compileForInterpreter(kernel, traced, std::move(config));
   VariantFacts facts = factsOf(kernel, args, config);
+  facts.apart = apart;
   specialiseModule(traced, kernel, args, facts);
 
   // 3 cache lookup: in memory, then on disk, by content.

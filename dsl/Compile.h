@@ -35,10 +35,11 @@ struct CompiledKernel {
   VariantFacts facts;                                     ///< what code for a GPU was specialised for
 };
 
-/// Compiles `kernel` for `arch` ("interpreter" for the interpreter), specialised on `args`. The log says in what the
+/// Compiles `kernel` for `arch` ("interpreter" for the interpreter), specialised on `args`; `apart`: the code may count on
+/// areApart(). The log says in what the
 /// variant differs from `previous`, unless that is null.
 std::shared_ptr<const CompiledKernel> compile(const detail::KernelDesc &kernel, std::span<const KernelArg> args,
-                                              const Config *overrides, const std::string &arch,
+                                              const Config *overrides, const std::string &arch, bool apart,
                                               const CompiledKernel *previous);
 
 /// What a stage makes of the kernel as text (the bytes of the cubin for Stage::cubin). No device is needed. With

@@ -141,6 +141,10 @@ std::string Config::str() const {
     add("cluster", cluster);
   if (raster)
     add("raster", raster);
+  if (blocks)
+    add("blocks", blocks);
+  if (repack)
+    add("repack", repack);
   if (split)
     add("split", split);
   return s;
@@ -150,7 +154,7 @@ std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 
 bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages && cluster == other.cluster &&
-         raster == other.raster && split == other.split &&
+         raster == other.raster && repack == other.repack && blocks == other.blocks && split == other.split &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {
                       return a.first == b.first && a.second.value == b.second.value;

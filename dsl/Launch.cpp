@@ -3,6 +3,7 @@
 #include "autotune/Tune.h"
 #include "dsl/Choice.h"
 #include "dsl/Compile.h"
+#include "dsl/Repack.h"
 #include "dsl/Trace.h"
 #include "ir/base/TargetList.h"
 #include "ir/Interp.h"
@@ -101,14 +102,15 @@ KernelState &stateOf(const void *id) {
 }
 
 VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
-                   const Config *overrides, const std::vector<Cover> &covers, bool byLengths) {
+                   const Config *overrides, bool apart, const std::vector<Cover> &covers, bool byLengths) {
   VariantKey key;
+  key.add(std::uint64_t(apart));
   bool isGpu = !device.isInterpreter();
   key.add(isGpu ? static_cast<std::uint64_t>(device.properties().computeMajor * 16 + device.properties().computeMinor) : ~0ull);
   if (overrides) {
     key.add(static_cast<std::uint64_t>(overrides->warps) << 32 | static_cast<std::uint32_t>(overrides->stages));
     key.add(static_cast<std::uint64_t>(overrides->cluster) << 32 | static_cast<std::uint32_t>(overrides->raster));
-    key.add(static_cast<std::uint64_t>(overrides->split));
+    key.add(static_cast<std::uint64_t>(overrides->split) << 32 | static_cast<std::uint32_t>(overrides->blocks));
     for (const auto &[name, value] : overrides->values()) {
       key.add(name);
       key.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(value.value)));
@@ -166,10 +168,11 @@ struct LastUse {
   std::optional<Device> device;
   llvm::SmallVector<KernelArg, 8> args;
 
-  void remember(const VariantKey &newKey, const Device &newDevice, std::span<const KernelArg> newArgs, const Config *overrides) {
+  /// `special`: by a configuration, or for arguments that share memory.
+  void remember(const VariantKey &newKey, const Device &newDevice, std::span<const KernelArg> newArgs, bool special) {
     key = newKey;
     device.reset();
-    if (overrides)
+    if (special)
       return;
     device = newDevice;
     args.assign(newArgs.begin(), newArgs.end());
@@ -207,13 +210,13 @@ void noticeRecord(const detail::KernelDesc &kernel, KernelState &state) {
 
 /// Compiles a variant: with the numbers set by hand, else with those of the tuning record, else with the first of every pick.
 std::shared_ptr<const CompiledKernel> compileChosen(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
-                                                    const Config *overrides, bool isTuned, const CompiledKernel *previous) {
+                                                    const Config *overrides, bool apart, bool isTuned, const CompiledKernel *previous) {
   if (overrides || !isTuned)
-    return compile(kernel, args, overrides, device.arch(), previous);
+    return compile(kernel, args, overrides, device.arch(), apart, previous);
   RecordedChoice choice = recordedChoice(kernel, args, device);
   if (choice.config) {
     try {
-      auto compiled = compile(kernel, args, &*choice.config, device.arch(), previous);
+      auto compiled = compile(kernel, args, &*choice.config, device.arch(), apart, previous);
       runtime::logLine(fmt::format("{}: cfg({}) from the tuning {}", kernel.name, compiled->config.str(), choice.origin));
       return compiled;
     } catch (const std::exception &e) {
@@ -221,7 +224,7 @@ std::shared_ptr<const CompiledKernel> compileChosen(const detail::KernelDesc &ke
       runtime::logLine(fmt::format("{}: cfg({}) of the tuning {} is not used: {}", kernel.name, choice.config->str(), choice.origin, e.what()));
     }
   }
-  return compile(kernel, args, nullptr, device.arch(), previous);
+  return compile(kernel, args, nullptr, device.arch(), apart, previous);
 }
 
 /// Adds the covers that a finished trace met; true if there were new ones.
@@ -239,7 +242,8 @@ bool learnCovers(KernelState &state, const Config &config) {
 }
 
 std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kernel, const Device &device,
-                                                  std::span<const KernelArg> args, const Config *overrides) {
+                                                  std::span<const KernelArg> args, const Config *overrides,
+                                                  bool apart = true) {
   static thread_local LastUse last;
   if (last.id != kernel.id) {
     last = LastUse();
@@ -264,11 +268,11 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
       last.generation = state.generation.load(std::memory_order_relaxed);
       last.compiled.reset();
     }
-    if (last.compiled && !overrides && last.isSame(kernel, device, args))
+    if (last.compiled && !overrides && apart && last.isSame(kernel, device, args))
       return last.compiled;
-    key = makeKey(kernel, device, args, overrides, *last.covers, last.isTuned);
+    key = makeKey(kernel, device, args, overrides, apart, *last.covers, last.isTuned);
     if (last.compiled && key == last.key) {
-      last.remember(key, device, args, overrides);
+      last.remember(key, device, args, overrides || !apart);
       return last.compiled;
     }
     std::lock_guard<std::mutex> lock(state.mutex);
@@ -277,7 +281,7 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
     if (!current)
       continue;
     if (auto it = state.variants.find(key); it != state.variants.end()) {
-      last.remember(key, device, args, overrides);
+      last.remember(key, device, args, overrides || !apart);
       return last.compiled = it->second;
     }
     previous = state.newest;
@@ -286,7 +290,7 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   // the kernel cache, which builds it once.
   const std::uint64_t recordBefore = recordGeneration();
   const bool wasTuned = last.isTuned;
-  auto compiled = compileChosen(kernel, device, args, overrides, last.isTuned, previous.get());
+  auto compiled = compileChosen(kernel, device, args, overrides, apart, last.isTuned, previous.get());
   std::lock_guard<std::mutex> lock(state.mutex);
   state.newest = compiled;
   if (learnCovers(state, compiled->config)) {
@@ -305,9 +309,18 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
     last.compiled.reset();
     return compiled;
   }
-  last.remember(makeKey(kernel, device, args, overrides, *last.covers, last.isTuned), device, args, overrides);
+  last.remember(makeKey(kernel, device, args, overrides, apart, *last.covers, last.isTuned), device, args, overrides || !apart);
   state.variants.emplace(last.key, compiled);
   return last.compiled = compiled;
+}
+
+/// The variant for these arguments: one that counts on areApart() only where they are.
+std::shared_ptr<const CompiledKernel> variantFor(const detail::KernelDesc &kernel, const Device &device,
+                                                 std::span<const KernelArg> args, const Config *overrides) {
+  auto compiled = findVariant(kernel, device, args, overrides);
+  if (compiled->launch.assumesApart && !areApart(args))
+    compiled = findVariant(kernel, device, args, overrides, /*apart=*/false);
+  return compiled;
 }
 
 void refuseInsideTrace(const detail::KernelDesc &kernel, CodePosition where) {
@@ -347,6 +360,71 @@ void runOnInterpreter(const CompiledKernel &compiled, const detail::KernelDesc &
     compiled.program->run(args);
 }
 
+/// Copies the rows of a tensor to rows of another pitch; the dtype stands for all of its size.
+template <class T> void copyRows(const Stream &stream, RepackedArgs::Copy copy, std::source_location where) {
+  static constexpr auto copyKernel = kernel("sectile_copy_rows", [](Tensor<const T, 5> X, Tensor<T, 5> Y, Config &cfg) {
+    const int R = cfg.pick("R", {16, 64}), C = cfg.pick("C", {256, 64});
+    auto [a, b, c, r, k] = grid(Y, {1, 1, 1, R, C});
+    Y.store({a, b, c, r, k}, X.load({a, b, c, r, k}, {1, 1, 1, R, C}));
+  });
+  copy.from.dtype = copy.to.dtype = dtypeOf<T>;
+  const std::array<KernelArg, 2> args{copy.from, copy.to};
+  Config config;
+  if (copy.from.strides[4] != 1) // rows of the source run along another axis: square tiles
+    config.set("R", 64).set("C", 64);
+  detail::launch(copyKernel.desc(), stream, args, &config, where);
+}
+
+/// Launches with copies of arguments that the TMA unit cannot load as they lie; false, and nothing launched, where that
+/// does not pay or cannot be.
+bool launchRepacked(const detail::KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args,
+                    const Config *overrides, const CompiledKernel &compiled, std::source_location where) {
+  const int how = compiled.config.repack; // set by hand, or by the tuning record
+  if (how == 1)
+    return false;
+  FunctionArgs passed(kernel, args);
+  const runtime::CallSite site{kernel.name, where};
+  runtime::checkArguments(compiled.launch, passed.get(), site);
+  const std::int64_t programs = runtime::gridPrograms(compiled.launch, passed.get(), site);
+  if (programs == 0)
+    return false;
+  auto repacked = RepackedArgs::choose(compiled.launch.repacks, passed.get(), programs, how == 2);
+  if (!repacked)
+    return false;
+  bool launched = false;
+  bool hasMemory = runtime::withCopyMemory(*compiled.module, passed.get(), stream, repacked->bytes(), where, [&](void *memory) {
+    repacked->place(memory);
+    std::vector<KernelArg> all(args.begin(), args.end());
+    for (size_t i = 0, next = 0; i < all.size(); ++i)
+      if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
+        all[i] = repacked->args()[next++];
+    auto variant = variantFor(kernel, stream.device(), all, overrides);
+    const std::vector<TensorMap> &maps = variant->launch.maps;
+    if (!std::all_of(repacked->indices().begin(), repacked->indices().end(), [&](int arg) {
+          return std::any_of(maps.begin(), maps.end(), [&](const TensorMap &map) { return map.arg == arg; });
+        }))
+      return;
+    for (const RepackedArgs::Copy &copy : repacked->copies())
+      switch (byteSize(copy.from.dtype)) {
+      case 1:
+        copyRows<std::uint8_t>(stream, copy, where);
+        break;
+      case 2:
+        copyRows<std::uint16_t>(stream, copy, where);
+        break;
+      case 4:
+        copyRows<std::uint32_t>(stream, copy, where);
+        break;
+      default:
+        copyRows<std::uint64_t>(stream, copy, where);
+        break;
+      }
+    runtime::launch(*variant->module, repacked->args(), stream, where);
+    launched = true;
+  });
+  return hasMemory && launched;
+}
+
 } // namespace
 
 namespace detail {
@@ -366,11 +444,11 @@ void launch(const KernelDesc &kernel, const Stream &stream, std::span<const Kern
   refuseInsideTrace(kernel, where);
   if (!overrides && runtime::env().tune)
     autotune::tuneForLaunch(kernel, stream, args, tuneSeconds, where);
-  auto compiled = findVariant(kernel, stream.device(), args, overrides);
+  auto compiled = variantFor(kernel, stream.device(), args, overrides);
   FunctionArgs passed(kernel, args);
   if (compiled->program)
     runOnInterpreter(*compiled, kernel, passed.get(), where);
-  else
+  else if (compiled->launch.repacks.empty() || !launchRepacked(kernel, stream, args, overrides, *compiled, where))
     runtime::launch(*compiled->module, passed.get(), stream, where);
 }
 
@@ -407,6 +485,9 @@ private:
     const Ready *next = nullptr;
   };
   void runReady(const Ready &ready, const Stream &stream, std::source_location where) {
+    if (ready.launch && !ready.compiled->launch.repacks.empty() &&
+        launchRepacked(kernel, stream, args, config ? &*config : nullptr, *ready.compiled, where))
+      return;
     if (ready.launch)
       (*ready.launch)(stream, where);
     else
@@ -417,7 +498,7 @@ private:
     for (const Ready *r = first.load(std::memory_order_acquire); r; r = r->next)
       if (r->device == device)
         return *r;
-    auto *ready = new Ready{device, findVariant(kernel, device, args, config ? &*config : nullptr), {}, first.load()};
+    auto *ready = new Ready{device, variantFor(kernel, device, args, config ? &*config : nullptr), {}, first.load()};
     std::unique_ptr<Ready> guard(ready);
     if (ready->compiled->module)
       ready->launch.emplace(ready->compiled->module, passed.get(), where);
@@ -458,7 +539,7 @@ std::string emit(const KernelDesc &kernel, std::span<const KernelArg> args, cons
 
 std::shared_ptr<const CompiledKernel> variantOfLaunch(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
                                                       const Config *overrides) {
-  return findVariant(kernel, device, args, overrides);
+  return variantFor(kernel, device, args, overrides);
 }
 
 } // namespace sectile

@@ -77,6 +77,8 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --split={}", options.pipeline.schedule.split);
   if (options.pipeline.schedule.stages)
     replay += fmt::format(" --stages={}", options.pipeline.schedule.stages);
+  if (options.pipeline.schedule.blocks)
+    replay += fmt::format(" --blocks={}", options.pipeline.schedule.blocks);
   if (options.pipeline.schedule.raster)
     replay += fmt::format(" --raster={}", options.pipeline.schedule.raster);
   auto fail = [&](const char *stage, const std::string &text) {

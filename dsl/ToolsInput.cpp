@@ -72,6 +72,8 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
   app.add_option("--warps", options.schedule.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
   app.add_option("--cluster", options.schedule.cluster, "Blocks per cluster; 0: by rule")->check(CLI::Range(0, 16));
   app.add_option("--stages", options.schedule.stages, "Slots of pipelined loads; 0: as many as fit")->check(CLI::Range(0, 64));
+  app.add_option("--blocks", options.schedule.blocks, "Blocks of a pipelined kernel per multiprocessor; 0: one")
+      ->check(CLI::Range(0, 2));
   app.add_option("--raster", options.schedule.raster, "Programs along rows that blocks take together; 0: by rule")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--split", options.schedule.split, "Blocks that share a loop that only accumulates; 0: by rule, 1: never")
@@ -117,6 +119,7 @@ void bindArguments(mlir::ModuleOp module, std::vector<ToolArg> &args) {
   for (unsigned i = 0; i < args.size(); ++i)
     if (args[i].arg.isTensor() && !func.getArgAttr(i, tileir::alignAttr))
       setSpecialisation(module, i, specialise(args[i].arg), args[i].arg.rank);
+  func->setAttr(tileir::apartAttr, mlir::UnitAttr::get(func.getContext())); // each has a buffer of its own
 }
 
 LowerOptions loweringOf(mlir::ModuleOp module, const passes::Schedule &schedule, const std::string &arch,

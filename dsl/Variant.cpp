@@ -30,6 +30,10 @@ std::string differences(const VariantFacts &before, const VariantFacts &now) {
     if (++count <= most)
       text += (text.empty() ? "" : "; ") + say();
   };
+  differ(before.apart, now.apart, [&] {
+    return now.apart ? std::string("no written tensor shares memory with another argument")
+                     : std::string("a written tensor shares memory with another argument");
+  });
   differ(before.config, now.config, [&] { return fmt::format("was cfg({})", before.config); });
   for (size_t i = 0; i < now.specs.size() && i < before.specs.size(); ++i) {
     const ArgSpec &was = before.specs[i], &is = now.specs[i];

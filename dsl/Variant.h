@@ -18,6 +18,7 @@ namespace sectile {
 struct VariantFacts {
   std::string config;                   ///< every number chosen, "BC=1024 warps=8"
   std::vector<ArgSpec> specs;           ///< per argument
+  bool apart = true;                    ///< the code may count on areApart()
   std::vector<std::uint64_t> constants; ///< per argument; 0 for tensors and run-time scalars
 };
 

@@ -125,7 +125,7 @@ LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 }
 
 LogicalResult MapAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, llvm::ArrayRef<int64_t> order,
-                              llvm::ArrayRef<int64_t> box, int64_t swizzle, ArrayAttr limits) {
+                              llvm::ArrayRef<int64_t> box, int64_t swizzle, ArrayAttr limits, bool) {
   llvm::SmallVector<int64_t> axes(order);
   llvm::sort(axes);
   if (order.empty() || order.size() > 5 || !llvm::equal(axes, llvm::seq<int64_t>(0, int64_t(order.size()))))

@@ -24,6 +24,10 @@ inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", 
 inline constexpr llvm::StringLiteral minBlocksAttr = "tgpu.min_blocks"; ///< i64, on the function: see PlanRegisters
 inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 bytes: alignment of an access's first element
 
+/// unit, on the function: it is right only for arguments as tile.apart promises
+inline constexpr llvm::StringLiteral assumesApartAttr = "tgpu.assumes_apart";
+/// [unit axis, elements that a program reads per axis..], on a tensor argument: see Repack in ir/base/Artifact.h
+inline constexpr llvm::StringLiteral repackAttr = "tgpu.repack";
 inline constexpr llvm::StringLiteral persistentAttr = "tgpu.persistent"; ///< unit, on the function: see tgpu.block_number
 inline constexpr int64_t slotAlignment = 1024; ///< of buffers that wgmma and TMA address with a swizzle of 128 bytes
 

@@ -116,16 +116,17 @@ def Tgpu_MapAttr : AttrDef<TgpuDialect, "Map"> {
     order[i]; box[0] takes `swizzle` bytes in shared memory (16: no swizzle, any multiple of 16 bytes), and its 16-byte
     pieces lie as ir/base/Fragments.h: tmaSwizzle says. `limits`, per axis of the tensor in its own order, are lengths
     that the launch computes (ir/base/LaunchExpr.h): elements at or behind them, or before 0, read as zero and are not
-    written.
+    written. With `tf32` the unit rounds what it loads to tf32, to nearest even (driver API, CUtensorMapDataType).
     - C1 (map_c1): order is a permutation of up to 5 axes; box and limits have its length. C2 (map_c2): swizzle is 16,
       32, 64 or 128. C3 (map_c3): box lengths are 1 to 256. C4 (map_c4): limits are expressions.
 
     Example: `#tgpu.map<order = [1, 0], box = [64, 128], swizzle = 128, limits = ["dim(0,0)", "min(dim(0,1),dim(1,0))"]>`
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$order, ArrayRefParameter<"int64_t">:$box, "int64_t":$swizzle,
-                        "::mlir::ArrayAttr":$limits);
+                        "::mlir::ArrayAttr":$limits, DefaultValuedParameter<"bool", "false">:$tf32);
   let assemblyFormat = [{
-    `<` `order` `=` `[` $order `]` `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle `,` `limits` `=` $limits `>`
+    `<` `order` `=` `[` $order `]` `,` `box` `=` `[` $box `]` `,` `swizzle` `=` $swizzle `,` `limits` `=` $limits
+    (`,` `tf32` `=` $tf32^)? `>`
   }];
   let genVerifyDecl = 1;
 }

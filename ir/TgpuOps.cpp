@@ -318,9 +318,13 @@ LogicalResult MmaFmaOp::verify() {
 namespace {
 
 /// The op is directly in its kernel's body and the only one of its kind.
+/// At the top level of the kernel or of its consumers.
 template <class OpT> bool isOnceAtTop(OpT op) {
-  auto func = dyn_cast<func::FuncOp>(op->getParentOp());
-  return func && llvm::range_size(func.template getOps<OpT>()) == 1;
+  Operation *parent = op->getParentOp();
+  auto roles = dyn_cast<RolesOp>(parent);
+  if (roles && op->getParentRegion() != &roles.getConsumer())
+    return false;
+  return isa<func::FuncOp>(roles ? roles->getParentOp() : parent) && llvm::range_size(op->getBlock()->template getOps<OpT>()) == 1;
 }
 
 } // namespace
@@ -402,7 +406,7 @@ LogicalResult CombinePartsOp::verify() {
       return broken(*this, "combine_parts_c2",
                     "'" + stringifyBinaryFn(fn) + "' does not put parts of " + describe(value) + " together");
   }
-  auto func = dyn_cast<func::FuncOp>((*this)->getParentOp());
+  auto func = (*this)->getParentOfType<func::FuncOp>();
   if (!isOnceAtTop(*this) || func.getOps<SplitRangeOp>().empty())
     return broken(*this, "combine_parts_c3",
                   "not the only one at the top level of a kernel with tgpu.split_range");

@@ -126,7 +126,7 @@ def Tgpu_BitsOp : TgpuOp<"bits", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc", [MemoryEffects<[]>]> {
+def Tgpu_BufferAllocOp : TgpuOp<"buffer_alloc"> {
   let summary = "Reserve a buffer in shared memory";
   let description = [{
     `offset`, in bytes from the start of the block's shared memory, is set by PlaceMemory; buffers whose lifetimes do not
@@ -347,7 +347,7 @@ def Tgpu_RolesOp : TgpuOp<"roles", [SingleBlock, NoTerminator, RecursiveMemoryEf
   let hasVerifier = 1;
 }
 
-def Tgpu_PipeCreateOp : TgpuOp<"pipe_create", [MemoryEffects<[]>]> {
+def Tgpu_PipeCreateOp : TgpuOp<"pipe_create"> {
   let summary = "Reserve a pipe in shared memory and start its barriers";
   let description = [{
     `offset` and `barriers`, in bytes from the start of the block's shared memory, are set by PlaceMemory. `full` and
@@ -359,7 +359,7 @@ def Tgpu_PipeCreateOp : TgpuOp<"pipe_create", [MemoryEffects<[]>]> {
   }];
   let arguments = (ins I64Attr:$full, I64Attr:$empty, DefaultValuedAttr<I64Attr, "1">:$free, OptionalAttr<I64Attr>:$offset,
                        OptionalAttr<I64Attr>:$barriers);
-  let results = (outs Tgpu_PipeType:$pipe);
+  let results = (outs Res<Tgpu_PipeType, "", [MemAlloc]>:$pipe);
   let assemblyFormat = "`full` $full `empty` $empty (`at` $offset^ `,` $barriers)? attr-dict `:` qualified(type($pipe))";
   let hasVerifier = 1;
 }
@@ -467,13 +467,22 @@ def Tgpu_BulkStoreOp : TgpuOp<"bulk_store", [MemoryEffects<[MemRead, MemWrite]>]
   let description = [{
     x[offsets + c] = value[c] inside the map's limits. Each warp puts strips of 16 rows by map.box[0] columns into its part of
     `staging`, [warps, slots, 16, columns], and lets the TMA unit copy each; a strip waits for the copy that had its slot.
-    Leading axes of x that the tile lacks have one coordinate. The copies have read shared memory before the kernel ends; they
+    `rows`, if given, are the lengths of the tile's axes but the last, whose rows in row-major order are those of value;
+    else x's last axis but one has all rows and those before it one. The copies have read shared memory before the kernel ends; they
     are ordered before nothing else of this kernel.
     - C1 (bulk_store_c1): one offset per axis. C2 (bulk_store_c2): value is [M, N] in wgmma's accumulator layout, of x's
-      element type, 16 or 32 bits; map.box is [columns, 16, 1, ..]. C3 (bulk_store_c3): staging fits.
+      element type, 16 or 32 bits; 16 rows are a box of the tile, and map.box is [columns, then that box from the last axis
+      of `rows` to the first]. C3 (bulk_store_c3): staging fits.
   }];
   let arguments = (ins Tile_Shaped:$value, Arg<Tile_TensorType, "", [MemWrite]>:$x, Variadic<Index>:$offsets,
-                       Tgpu_MapAttr:$map, Arg<Tgpu_BufferType, "", [MemRead, MemWrite]>:$staging);
+                       Tgpu_MapAttr:$map, Arg<Tgpu_BufferType, "", [MemRead, MemWrite]>:$staging,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows);
+  let extraClassDeclaration = [{
+    /// `rows`, of rank - 1 entries.
+    llvm::SmallVector<int64_t> rowAxes();
+    /// The box of `count` consecutive rows of such axes, from the last axis to the first; empty if they are no box.
+    static llvm::SmallVector<int64_t> rowBox(llvm::ArrayRef<int64_t> rows, int64_t count);
+  }];
   let assemblyFormat = [{
     $value `,` $x `[` $offsets `]` `map` `(` qualified($map) `)` `through` $staging attr-dict `:` type($value) `,`
     qualified(type($x)) `,` qualified(type($staging))

@@ -193,6 +193,27 @@ LogicalResult WgmmaWaitOp::verify() {
   return success();
 }
 
+llvm::SmallVector<int64_t> BulkStoreOp::rowAxes() {
+  if (auto rows = getRows())
+    return llvm::to_vector(*rows);
+  llvm::SmallVector<int64_t> rows(size_t(getX().getType().getRank()) - 1, 1);
+  if (!rows.empty())
+    rows.back() = shapeOf(getValue().getType())[0];
+  return rows;
+}
+
+llvm::SmallVector<int64_t> BulkStoreOp::rowBox(llvm::ArrayRef<int64_t> rows, int64_t count) {
+  llvm::SmallVector<int64_t> box;
+  for (int64_t length : llvm::reverse(rows)) {
+    const int64_t here = std::min(count, length);
+    if (here < 1 || count % here || length % here)
+      return {};
+    box.push_back(here);
+    count /= here;
+  }
+  return count == 1 ? box : llvm::SmallVector<int64_t>();
+}
+
 LogicalResult BulkStoreOp::verify() {
   auto x = getX().getType();
   llvm::ArrayRef<int64_t> value = shapeOf(getValue().getType()), box = getMap().getBox(),
@@ -202,8 +223,9 @@ LogicalResult BulkStoreOp::verify() {
                                               llvm::Twine(x.getRank()));
   const Type element = elementOf(getValue().getType());
   const int64_t bytes = bytesOf(element);
-  if (value.size() != 2 || box.size() < 2 || box[1] != 16 || llvm::product_of(box.drop_front(2)) != 1 ||
-      element != x.getElementType() || (bytes != 2 && bytes != 4) || box[0] * bytes > 128)
+  const llvm::SmallVector<int64_t> rows = rowAxes();
+  if (value.size() != 2 || box.size() < 2 || int64_t(rows.size()) + 1 != x.getRank() || llvm::product_of(rows) != value[0] ||
+      llvm::ArrayRef(rowBox(rows, 16)) != box.drop_front() || element != x.getElementType() || (bytes != 2 && bytes != 4) || box[0] * bytes > 128)
     return broken(*this, "bulk_store_c2", "a tile of " + text(value) + " in boxes of " + text(box));
   if (staging.size() != 4 || staging[2] != 16 || staging[3] != box[0] || getStaging().getType().getElementType() != element)
     return broken(*this, "bulk_store_c3", "a staging buffer of " + text(staging) + " for boxes of " + text(box));

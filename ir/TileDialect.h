@@ -36,6 +36,8 @@ inline constexpr llvm::StringLiteral dimDivAttr = "tile.dim_div";        ///< ar
 inline constexpr llvm::StringLiteral strideRemAttr = "tile.stride_rem";  ///< array<i64>, stride modulo a 16-byte vector
 inline constexpr llvm::StringLiteral dimMaxAttr = "tile.dim_max";        ///< array<i64>, most elements per axis; 0: unknown
 inline constexpr llvm::StringLiteral smallAttr = "tile.small";           ///< unit: dims and byte offsets of elements are in [0, 2^31)
+/// unit, on the function: no tensor that it writes shares memory with another argument
+inline constexpr llvm::StringLiteral apartAttr = "tile.apart";
 inline constexpr llvm::StringLiteral unitStrideAttr = "tile.unit_stride"; ///< i64 axis, on a tensor argument
 
 /// The MLIR type of an element (u8 -> ui8, i8 -> i8, boolean -> i1, index -> index).

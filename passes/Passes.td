@@ -55,6 +55,7 @@ def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "Target row">,
                  Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">,
+                 Option<"blocks", "blocks", "int", "0", "Blocks of a pipelined kernel per multiprocessor; 0: by rule">,
                  Option<"pipelined", "pipelined", "bool", "true", "Asynchronous products, with operands loaded ahead">];
 }
 

@@ -26,6 +26,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   SelectMmaPassOptions select;
   select.arch = options.arch;
   select.warps = options.schedule.warps;
+  select.blocks = options.schedule.blocks;
   select.pipelined = options.schedule.stages != 1;
   ChooseClusterPassOptions choose;
   choose.cluster = options.schedule.cluster;

@@ -125,7 +125,11 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
     });
     total = placeArrivals(func, int64_t(llvm::alignTo(total, alignment)));
     auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
-    if (stages > 1 && func.getOps<tgpu::PipeCreateOp>().empty()) {
+    // A launch that copies operands has pipelines in another variant.
+    bool mayRepack = false;
+    for (BlockArgument arg : func.getArguments())
+      mayRepack |= bool(func.getArgAttr(arg.getArgNumber(), tgpu::repackAttr));
+    if (stages > 1 && !mayRepack && func.getOps<tgpu::PipeCreateOp>().empty()) {
       func.emitError() << "stages is set to " << int64_t(stages) << ", and the kernel's code for "
                        << (arch ? arch.getValue() : "any target")
                        << " has no pipelined loads: each load is one stage [config_stages]; leave stages at 0, or set it to 1";
@@ -172,7 +176,13 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
       return 0;
     auto arch = func->getAttrOfType<StringAttr>(tgpu::targetAttr);
     const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
-    const int64_t room = (target ? target->sharedBytesPerBlock : 0) - others;
+    // Several blocks share a multiprocessor's memory, of which the system takes some for each.
+    constexpr int64_t systemBytes = 1024;
+    auto blocks = func->getAttrOfType<IntegerAttr>(tgpu::minBlocksAttr);
+    int64_t room = target ? target->sharedBytesPerBlock : 0;
+    if (blocks && blocks.getInt() > 1)
+      room = (room + systemBytes) / blocks.getInt() - systemBytes;
+    room -= others;
     auto all = [&] {
       int64_t sum = 0;
       for (Pipe &p : pipes)

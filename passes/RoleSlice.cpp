@@ -41,12 +41,19 @@ bool readsConstantScalar(Operation *op) {
     return false;
   bool writes = false;
   Operation *top = topOf(op);
-  op->getParentOfType<func::FuncOp>().walk([&](Operation *store) {
-    if (!isa<tgpu::GlobalStoreOp, tgpu::BulkStoreOp>(store))
+  auto func = op->getParentOfType<func::FuncOp>();
+  func.walk([&](Operation *store) {
+    Value to;
+    if (auto s = dyn_cast<tgpu::GlobalStoreOp>(store))
+      to = s.getX();
+    else if (auto s = dyn_cast<tgpu::BulkStoreOp>(store))
+      to = s.getX();
+    if (!to)
       return;
     // Stores behind the outermost loop around the read cannot come before it.
     Operation *storeTop = topOf(store);
-    writes |= storeTop == top || storeTop->getBlock() != top->getBlock() || storeTop->isBeforeInBlock(top);
+    if (storeTop == top || storeTop->getBlock() != top->getBlock() || storeTop->isBeforeInBlock(top))
+      writes = writes || mayShareMemory(func, to, x);
   });
   return !writes;
 }

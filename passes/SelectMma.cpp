@@ -8,6 +8,8 @@
 #include "passes/Remarks.h"
 #include "passes/Support.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <bit>
 
 namespace sectile::passes {
@@ -59,13 +61,9 @@ Product findRow(MmaOp op, const Target &target, bool pipelined) {
   const MmaQuery query{dtype(op.getA()), dtype(op.getB()), dtype(op.getAcc()), p.m, p.n, p.k,
                        op.getPolicy() == MmaPolicy::k_tf32};
   p.row = selectMma(target, query);
-  // wgmma cuts the low bits of f32 operands that it reads from shared memory (a NaN may become an infinity): the policy
-  // promises the nearest tf32, which takes registers.
-  MmaQuery inSharedMemory = query;
-  inSharedMemory.allowTf32 = false;
   // On warpgroups: with TMA for the operands, and as many accumulators as a thread can have beside the rest.
   if (pipelined && target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
-    if (const MmaRow *row = selectWgmma(target, inSharedMemory))
+    if (const MmaRow *row = selectWgmma(target, query))
       for (int groups : {2, 1}) {
         auto grid = warpGrid(*row, p.m, p.n, p.k, groups * warpgroup);
         if (!grid || int64_t(p.m) * p.n / (groups * warpgroup * target.warpSize) > mostAccumulators)
@@ -74,6 +72,40 @@ Product findRow(MmaOp op, const Target &target, bool pipelined) {
         p.groups = std::max(p.groups, groups);
       }
   return p;
+}
+
+/// An operand is made by threads, not loaded.
+bool computes(Product p) {
+  auto isLoad = [](Value v) {
+    while (Operation *op = v.getDefiningOp()) {
+      if (isa<tgpu::GlobalLoadOp>(op))
+        return true;
+      if (!isa<PermuteOp, ReshapeOp>(op))
+        return false;
+      v = op->getOperand(0);
+    }
+    return false;
+  };
+  return !isLoad(p.op.getA()) || !isLoad(p.op.getB());
+}
+
+/// Two blocks of one warpgroup per multiprocessor instead of one of two: while one stores its sums or computes operands, the
+/// other one multiplies. The sums of all products fit beside what a thread needs at its entry, and so do three stages of
+/// operands in half of the shared memory.
+bool fitsTwice(ArrayRef<Product> products, const Target &target) {
+  constexpr int64_t mostSums = 128, mostColumns = 128, stages = 3, otherBytes = 17 * 1024;
+  int64_t sums = 0, stageBytes = 0;
+  DenseSet<Value> operands;
+  for (Product p : products) {
+    if (!p.groupRow || p.groupRow->n > mostColumns || !warpGrid(*p.groupRow, p.m, p.n, p.k, warpgroup))
+      return false;
+    sums += int64_t(p.m) * p.n / (warpgroup * target.warpSize);
+    if (operands.insert(p.op.getA()).second)
+      stageBytes += int64_t(p.m) * p.k * int64_t(byteSize(p.groupRow->a.dtype));
+    if (operands.insert(p.op.getB()).second)
+      stageBytes += int64_t(p.k) * p.n * int64_t(byteSize(p.groupRow->b.dtype));
+  }
+  return !products.empty() && sums <= mostSums && stages * stageBytes + otherBytes <= target.sharedBytesPerSm / 2;
 }
 
 /// Warps by the work of one program. Products: enough accumulators per thread to feed the tensor cores.
@@ -128,8 +160,12 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
       products.push_back(findRow(op, *target, pipelined));
     });
     int64_t count = warps.getValue();
+    // Threads that make operands let the tensor cores wait: another block has work for them meanwhile.
+    const bool fits = fitsTwice(products, *target);
+    const bool twice = blocks.getValue() == 2 || (blocks.getValue() == 0 && count == 0 && fits &&
+                                                  llvm::any_of(products, [](const Product &p) { return computes(p); }));
     if (count == 0)
-      count = warpsByRule(func, products, *target);
+      count = twice && fits ? warpgroup : warpsByRule(func, products, *target);
     int64_t most = target->threadsPerBlock / target->warpSize;
     if (count < 1 || count > most || !std::has_single_bit(uint64_t(count))) {
       func.emitError() << count << " warps per block, " << target->arch << " runs powers of two from 1 to "
@@ -137,14 +173,19 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
       return signalPassFailure();
     }
     for (Product &p : products) {
-      if (p.groupRow && count % warpgroup == 0 && warpGrid(*p.groupRow, p.m, p.n, p.k, int(count)))
+      if (p.groupRow && count % warpgroup == 0 && warpGrid(*p.groupRow, p.m, p.n, p.k, int(count))) {
+        if (p.row && warpGrid(*p.row, p.m, p.n, p.k, int(count)))
+          p.op->setAttr(otherAtomAttr, tgpu::AtomAttr::get(&getContext(), p.row->name));
         p.row = p.groupRow;
+      }
       const bool fits = p.row && warpGrid(*p.row, p.m, p.n, p.k, int(count));
       if (fits)
         p.op->setAttr(atomAttr, tgpu::AtomAttr::get(&getContext(), p.row->name));
       remarkProduct(func, p.op, *target, fits ? p.row : nullptr, pipelined, int(count));
     }
     func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(&getContext(), count, 0));
+    if (twice)
+      func->setAttr(tgpu::minBlocksAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), 2));
     func->setAttr(tgpu::targetAttr, StringAttr::get(&getContext(), target->arch));
   }
 };

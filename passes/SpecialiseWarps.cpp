@@ -32,10 +32,17 @@ constexpr int64_t producerWarps = 4; ///< a warpgroup: setmaxnreg works on whole
 struct RoleRegisters {
   int64_t producer = 0, consumer = 0;
 };
-RoleRegisters registersFor(int64_t consumerWarps) {
-  if (consumerWarps == 8)
-    return {24, 240};
-  return {};
+/// Of a multiprocessor, and what one thread can have at its entry and later.
+constexpr int64_t allRegisters = 65536, mostAtEntry = 255, mostRegisters = 240, producerRegisters = 24;
+
+/// The producer gives up what it does not need, if the consumers can have more than at their entry.
+RoleRegisters registersFor(int64_t consumerWarps, int64_t blocks) {
+  const int64_t consumers = consumerWarps * 32, producers = producerWarps * 32;
+  const int64_t entry = allRegisters / blocks / (consumers + producers) / 8 * 8;
+  if (entry >= mostAtEntry)
+    return {};
+  const int64_t left = entry * (consumers + producers) - producerRegisters * producers;
+  return {producerRegisters, std::min(mostRegisters, left / consumers / 8 * 8)};
 }
 
 /// Loads that come through one pipe.
@@ -63,13 +70,14 @@ public:
         collect(op);
     if (groups.empty())
       return success();
+    hoistPlace();
     for (Group &g : groups)
       for (tgpu::StageLoadOp op : g.loads)
         if (!slice.add(op))
           return op.emitOpError() << "depends on what only all threads know (a fault of the compiler, not of the kernel)";
 
     Block &body = func.getBody().front();
-    OpBuilder b(&body, body.begin());
+    OpBuilder b(&body, place);
     Location loc = func.getLoc();
     const int64_t warps = launch.getWarps();
     func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(func.getContext(), warps, launch.getSharedBytes(),
@@ -83,7 +91,10 @@ public:
                                           IntegerAttr(), IntegerAttr());
     }
     orderLoads();
-    const RoleRegisters registers = registersFor(warps);
+    auto planned = func->getAttrOfType<IntegerAttr>(tgpu::minBlocksAttr);
+    const int64_t blocks = planned ? planned.getInt() : 1;
+    const RoleRegisters registers = registersFor(warps, blocks);
+    func->setAttr(tgpu::minBlocksAttr, b.getI64IntegerAttr(blocks)); // a fixed number of registers is what roles hand over
     auto roles = tgpu::RolesOp::create(b, loc, registers.producer, registers.consumer);
     Block &producer = roles.getProducer().emplaceBlock(), &consumer = roles.getConsumer().emplaceBlock();
 
@@ -156,10 +167,30 @@ private:
 
   // --- the roles
 
+  /// Which program and which part of it this block has stands before the roles, for both.
+  void hoistPlace() {
+    Block &body = func.getBody().front();
+    SmallVector<Operation *> places;
+    for (Operation &op : body)
+      if (isa<tileir::GridOp, tgpu::SplitRangeOp>(op))
+        places.push_back(&op);
+    auto hoist = [&](auto &self, Operation *op) -> void {
+      if (!op || op->getBlock() != &body || !hoisted.insert(op).second)
+        return;
+      for (Value operand : op->getOperands())
+        self(self, operand.getDefiningOp());
+      op->moveBefore(&body, place);
+      place = std::next(op->getIterator());
+    };
+    place = body.begin();
+    for (Operation *op : places)
+      hoist(hoist, op);
+  }
+
   bool load(Operation *op, OpBuilder &b, IRMapping &map) {
     auto staged = dyn_cast<tgpu::StageLoadOp>(op);
     if (!staged)
-      return isa<tgpu::PipeCreateOp, tgpu::RolesOp>(op);
+      return isa<tgpu::PipeCreateOp, tgpu::RolesOp>(op) || hoisted.contains(op);
     for (Group *g : inOrder) {
       if (g->issuedAt != op)
         continue;
@@ -222,6 +253,8 @@ private:
   }
 
   func::FuncOp func;
+  DenseSet<Operation *> hoisted;
+  Block::iterator place; ///< behind those
   RoleSlice slice;
   SmallVector<Group> groups;
   SmallVector<Group *> inOrder; ///< as the consumers wait

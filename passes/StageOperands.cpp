@@ -129,6 +129,14 @@ private:
     Location loc = op.getLoc();
     Value a = op.getA(), bTile = op.getB();
     auto stagedA = stage(a, true, row), stagedB = stage(bTile, false, row);
+    if (!stagedB && row.policyOnly) {
+      // Only the TMA unit and registers round: a computed b is for products of warps.
+      if (auto other = op->getAttr(otherAtomAttr))
+        op->setAttr(atomAttr, other);
+      else
+        op->removeAttr(atomAttr);
+      return;
+    }
     b.setInsertionPoint(op);
     if (!stagedB)
       stagedB = copied(loc, bTile, row);
@@ -153,34 +161,86 @@ private:
     auto seen = see(v);
     if (!seen)
       return std::nullopt;
-    tgpu::GlobalLoadOp load = seen->load;
-    auto unit = tmaAxis(load.getX());
-    if (!unit || !isZero(load.getPad()))
+    if (auto unit = tmaAxis(seen->load.getX()))
+      if (auto panels = panelsOf(*seen, v, isA, row, *unit))
+        if (Value buffer = staged(seen->load, *unit, panels->span, row.policyOnly))
+          return Operand{buffer, panels->mn};
+    wishFor(*seen, v, isA, row);
+    return std::nullopt;
+  }
+
+  /// How an operand lies in shared memory if `unit` is the axis of the load that has stride 1.
+  struct Panels {
+    int64_t span;
+    bool mn;
+  };
+  static std::optional<Panels> panelsOf(const SeenLoad &seen, Value v, bool isA, const MmaRow &row, int64_t unit) {
+    tgpu::GlobalLoadOp load = seen.load;
+    if (!isZero(load.getPad()))
       return std::nullopt;
     ArrayRef<int64_t> shape = shapeOf(load.getType());
     const size_t kAxis = isA ? 1 : 0;
-    auto isUnit = [&](ArrayRef<int64_t> axes) { return axes.size() == 1 && axes[0] == *unit; };
-    const bool mn = !isUnit(seen->axes[kAxis]);
-    if (mn && (!row.mnMajor || !isUnit(seen->axes[1 - kAxis])))
+    auto isUnit = [&](ArrayRef<int64_t> axes) { return axes.size() == 1 && axes[0] == unit; };
+    const bool mn = !isUnit(seen.axes[kAxis]);
+    if (mn && (!row.mnMajor || !isUnit(seen.axes[1 - kAxis])))
       return std::nullopt;
-    ArrayRef<int64_t> others = seen->axes[mn ? kAxis : 1 - kAxis];
+    ArrayRef<int64_t> others = seen.axes[mn ? kAxis : 1 - kAxis];
     if (!llvm::is_sorted(others))
       return std::nullopt;
     const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
-    const int64_t length = shape[size_t(*unit)], rows = shapeOf(v.getType())[mn ? kAxis : 1 - kAxis];
+    const int64_t length = shape[size_t(unit)], rows = shapeOf(v.getType())[mn ? kAxis : 1 - kAxis];
     // What one instruction takes along M or N is whole panels; along K it steps inside a panel.
-    const int64_t usedSpan = spanFor(length, mn ? (isA ? row.m : row.n) : length, bytes);
-    bool fits = usedSpan && rows % 8 == 0;
+    const int64_t span = spanFor(length, mn ? (isA ? row.m : row.n) : length, bytes);
+    bool fits = span && rows % 8 == 0;
     for (auto [d, l] : llvm::enumerate(shape))
-      fits &= int64_t(d) == *unit || l <= 256;
-    if (!fits)
-      return std::nullopt;
-    Value buffer = staged(load, *unit, usedSpan);
-    return buffer ? std::optional(Operand{buffer, mn}) : std::nullopt;
+      fits &= int64_t(d) == unit || l <= 256;
+    return fits ? std::optional(Panels{span, mn}) : std::nullopt;
   }
 
-  /// The load as a stage_load in panels of `span` bytes along axis `unit`; null if it cannot be one.
-  Value staged(tgpu::GlobalLoadOp load, int64_t unit, int64_t span) {
+  /// Notes on the argument that the operand could be staged if the tensor lay otherwise.
+  void wishFor(const SeenLoad &seen, Value v, bool isA, const MmaRow &row) {
+    tgpu::GlobalLoadOp load = seen.load;
+    auto arg = dyn_cast<BlockArgument>(load.getX());
+    if (!arg || arg.getOwner()->getParentOp() != func.getOperation())
+      return;
+    const unsigned n = arg.getArgNumber();
+    if (!func.getArgAttr(n, readOnlyAttr) || !func.getArgAttr(n, smallAttr) || func.getArgAttr(n, tgpu::repackAttr) ||
+        cast<tileir::TensorType>(arg.getType()).getRank() < 2)
+      return;
+    // The axis that has stride 1 already, else K, which every instruction takes.
+    SmallVector<int64_t> candidates;
+    if (auto unit = tmaAxisOf(arg))
+      candidates.push_back(*unit);
+    for (ArrayRef<int64_t> axes : {seen.axes[isA ? 1 : 0], seen.axes[isA ? 0 : 1]})
+      if (axes.size() == 1)
+        candidates.push_back(axes[0]);
+    ArrayRef<int64_t> shape = shapeOf(load.getType());
+    for (int64_t unit : candidates) {
+      if (!panelsOf(seen, v, isA, row, unit))
+        continue;
+      if (!accessLimits(load.getOffsets(), shape, load.getAxes(), load.getLo(), load.getHi()) || !comesFirst(load) ||
+          !RoleSlice().add(load))
+        return;
+      SmallVector<int64_t> wish{unit};
+      for (auto [offset, length] : llvm::zip_equal(load.getOffsets(), shape))
+        wish.push_back(isOfProgram(offset) ? length : 0);
+      func.setArgAttr(n, tgpu::repackAttr, b.getDenseI64ArrayAttr(wish));
+      return;
+    }
+  }
+
+  /// One value for a whole program.
+  bool isOfProgram(Value v) {
+    if (auto arg = dyn_cast<BlockArgument>(v))
+      return arg.getOwner()->getParentOp() == func.getOperation();
+    Operation *op = v.getDefiningOp();
+    return op->getNumRegions() == 0 && (isa<GridOp>(op) || isMemoryEffectFree(op)) &&
+           llvm::all_of(op->getOperands(), [&](Value o) { return isOfProgram(o); });
+  }
+
+  /// The load as a stage_load in panels of `span` bytes along axis `unit`, rounded to tf32 if asked for; null if it cannot be
+  /// one.
+  Value staged(tgpu::GlobalLoadOp load, int64_t unit, int64_t span, bool tf32) {
     ArrayRef<int64_t> shape = shapeOf(load.getType());
     const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
     const int64_t length = shape[size_t(unit)], rows = llvm::product_of(shapeOf(load.getType())) / length;
@@ -194,16 +254,16 @@ private:
         box.push_back(shape[size_t(d)]);
       }
     SmallVector<Attribute> texts;
-    for (const std::string &limit : *limits)
+    for (const std::string &limit : limits->limits)
       texts.push_back(b.getStringAttr(limit));
-    auto map = tgpu::MapAttr::get(func.getContext(), order, box, span, b.getArrayAttr(texts));
+    auto map = tgpu::MapAttr::get(func.getContext(), order, box, span, b.getArrayAttr(texts), tf32);
     auto type = tgpu::BufferType::get(func.getContext(), {length * bytes / span, rows, span / bytes},
                                       elementOf(load.getType()), tgpu::tmaSwizzleOf(span, bytes));
-    Value &buffer = made[{load, type}];
+    Value &buffer = made[{{load, int(tf32)}, type}];
     if (!buffer) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointAfter(load);
-      buffer = tgpu::StageLoadOp::create(b, load.getLoc(), type, load.getX(), load.getOffsets(), map);
+      buffer = tgpu::StageLoadOp::create(b, load.getLoc(), type, load.getX(), limits->placed(b, load.getLoc(), load.getOffsets()), map);
     }
     return buffer;
   }
@@ -236,7 +296,7 @@ private:
     if (!span || rows % 8 || bytes > 4 || element.isInteger(1) ||
         llvm::any_of(shape.drop_back(), [](int64_t l) { return l > 256; }))
       return;
-    Value buffer = staged(load, *unit, span);
+    Value buffer = staged(load, *unit, span, /*tf32=*/false);
     if (!buffer)
       return;
     Location loc = load.getLoc();
@@ -251,8 +311,8 @@ private:
     load.erase();
   }
 
-  /// No store of this kernel can come before the load: the copy may run as early as it likes.
-  bool comesFirst(Operation *load) {
+  /// No store of this kernel to what is loaded can come before the load: the copy may run as early as it likes.
+  bool comesFirst(tgpu::GlobalLoadOp load) {
     bool first = true;
     auto topOf = [&](Operation *op) {
       while (op->getParentOp() != func.getOperation())
@@ -262,7 +322,8 @@ private:
     Operation *top = topOf(load);
     func.walk([&](tgpu::GlobalStoreOp store) {
       Operation *other = topOf(store);
-      first &= other != top && top->isBeforeInBlock(other);
+      if (other == top || !top->isBeforeInBlock(other))
+        first = first && !mayShareMemory(func, store.getX(), load.getX());
     });
     return first;
   }
@@ -305,7 +366,7 @@ private:
 
   func::FuncOp func;
   OpBuilder b;
-  DenseMap<std::pair<Operation *, Type>, Value> made;
+  DenseMap<std::pair<std::pair<Operation *, int>, Type>, Value> made;
   SmallVector<tgpu::WgmmaOp> lowered;
 };
 

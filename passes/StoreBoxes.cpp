@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file StoreBoxes: sums of products leave by the TMA unit.
 ///
-/// Before: tgpu.global_store of tiles in any layout. After: those whose layout is that of wgmma's accumulators, where
-/// each warp holds whole rows of 16, are tgpu.bulk_store, if the TMA unit can write the tensor and nothing reads after the
-/// store what it may have written.
+/// Before: tgpu.global_store of tiles in any layout. After: those whose values were in the layout of wgmma's accumulators,
+/// where each warp holds whole rows of 16, are tgpu.bulk_store, if the TMA unit can write the tensor, nothing reads after
+/// the store what it may have written, and no place is written twice.
 
 #include "passes/Passes.h"
 #include "passes/Remarks.h"
@@ -46,41 +46,72 @@ public:
     SmallVector<tgpu::GlobalStoreOp> stores;
     func.walk([&](tgpu::GlobalStoreOp op) { stores.push_back(op); });
     for (tgpu::GlobalStoreOp op : stores)
-      if (isLast(op))
-        lower(op);
+      lower(op);
   }
 
 private:
-  /// At the top level of the kernel, the one store to its tensor, and nothing behind it reads memory.
-  bool isLast(tgpu::GlobalStoreOp op) {
-    if (op->getParentOp() != func.getOperation())
+  Operation *topOf(Operation *op) {
+    while (op->getParentOp() != func.getOperation())
+      op = op->getParentOp();
+    return op;
+  }
+
+  /// Copies may be under way while the program goes on: nothing else writes what the store writes, nothing reads it later,
+  /// and each run of the store has elements of its own.
+  bool mayLinger(tgpu::GlobalStoreOp op) {
+    Operation *top = topOf(op);
+    SmallVector<scf::ForOp> loops;
+    for (Operation *parent = op->getParentOp(); parent != func.getOperation(); parent = parent->getParentOp()) {
+      if (auto loop = dyn_cast<scf::ForOp>(parent))
+        loops.push_back(loop);
+      else if (!isa<scf::IfOp>(parent))
+        return false;
+    }
+    ArrayRef<int64_t> shape = shapeOf(op.getValue().getType());
+    auto movesOn = [&](scf::ForOp loop) {
+      return llvm::any_of(llvm::enumerate(op.getOffsets()), [&](auto offset) {
+        auto step = stepAlong(offset.value(), loop);
+        return step && std::abs(*step) >= shape[offset.index()];
+      });
+    };
+    if (!llvm::all_of(loops, movesOn))
       return false;
-    bool last = true;
+    bool free = true;
     func.walk([&](Operation *other) {
-      if (auto store = dyn_cast<tgpu::GlobalStoreOp>(other)) {
-        last &= store == op || tileir::rootTensor(store.getX()) != tileir::rootTensor(op.getX());
-      } else if (isa<tgpu::GlobalLoadOp, tgpu::GlobalGatherOp, tgpu::StageLoadOp>(other)) {
-        Operation *top = other;
-        while (top->getParentOp() != func.getOperation())
-          top = top->getParentOp();
-        last &= top->isBeforeInBlock(op);
-      }
+      Value x;
+      if (auto store = dyn_cast<tgpu::GlobalStoreOp>(other))
+        x = store == op ? Value() : store.getX();
+      else if (auto load = dyn_cast<tgpu::GlobalLoadOp>(other))
+        x = load.getX();
+      else if (auto gather = dyn_cast<tgpu::GlobalGatherOp>(other))
+        x = gather.getX();
+      else if (auto stage = dyn_cast<tgpu::StageLoadOp>(other))
+        x = stage.getX();
+      if (!x || !free)
+        return;
+      const bool isStore = isa<tgpu::GlobalStoreOp>(other);
+      Operation *otherTop = topOf(other);
+      free = (!isStore && otherTop != top && otherTop->isBeforeInBlock(top)) || !mayShareMemory(func, x, op.getX());
     });
-    return last;
+    return free;
   }
 
   void lower(tgpu::GlobalStoreOp op) {
     if (op.getMask())
       return;
-    // The tile in two axes: the last two of the store, the others of length 1.
+    // Rows and columns of the product: reshapes and changes of layout move no element to another row-major place.
     Value value = op.getValue();
     ArrayRef<int64_t> shape = shapeOf(value.getType());
-    if (auto reshape = value.getDefiningOp<ReshapeOp>(); reshape && isTile(reshape.getX()) && shape.size() > 2 &&
-                                                         shapeOf(reshape.getX().getType()) == shape.take_back(2))
-      value = reshape.getX();
-    if (shape.size() < 2 || llvm::product_of(shape.drop_back(2)) != 1 || shapeOf(value.getType()).size() != 2)
-      return;
-    if (!llvm::is_contained(accumulators, cast<RankedTensorType>(value.getType()).getEncoding()))
+    while (shapeOf(value.getType()).size() != 2 ||
+           !llvm::is_contained(accumulators, cast<RankedTensorType>(value.getType()).getEncoding())) {
+      if (auto reshape = value.getDefiningOp<ReshapeOp>(); reshape && isTile(reshape.getX()))
+        value = reshape.getX();
+      else if (auto convert = value.getDefiningOp<tgpu::ConvertLayoutOp>())
+        value = convert.getX();
+      else
+        return;
+    }
+    if (shape.size() < 2 || shapeOf(value.getType())[1] != shape.back())
       return;
     const int64_t rank = int64_t(shape.size()), bytes = int64_t(byteSize(*dtypeOfType(elementOf(value.getType()))));
     auto unit = tmaAxis(op.getX());
@@ -97,24 +128,26 @@ private:
       span /= 2;
     // Strips are rows of 16, whole columns of 8-row matrices.
     const int64_t columns = span / bytes;
-    if (span < 32 || columns % 16 || shape[size_t(rank) - 2] % 16)
+    const ArrayRef<int64_t> rows = shape.drop_back();
+    const SmallVector<int64_t> rowBox = tgpu::BulkStoreOp::rowBox(rows, 16);
+    if (span < 32 || columns % 16 || rowBox.empty())
       return;
     auto limits = accessLimits(op.getOffsets(), shape, op.getAxes(), op.getLo(), op.getHi());
-    if (!limits)
+    if (!limits || !mayLinger(op))
       return;
     OpBuilder b(op);
-    SmallVector<int64_t> order, box;
-    for (int64_t d = rank; d-- > 0;) {
+    SmallVector<int64_t> order, box{columns};
+    for (int64_t d = rank; d-- > 0;)
       order.push_back(d);
-      box.push_back(d == rank - 1 ? columns : d == rank - 2 ? 16 : 1);
-    }
+    box.append(rowBox);
     SmallVector<Attribute> texts;
-    for (const std::string &limit : *limits)
+    for (const std::string &limit : limits->limits)
       texts.push_back(b.getStringAttr(limit));
-    auto map = tgpu::MapAttr::get(b.getContext(), order, box, span, b.getArrayAttr(texts));
+    auto map = tgpu::MapAttr::get(b.getContext(), order, box, span, b.getArrayAttr(texts), /*tf32=*/false);
     auto type = tgpu::BufferType::get(b.getContext(), {warps, stagingSlots, 16, columns}, elementOf(value.getType()), {});
     Value staging = tgpu::BufferAllocOp::create(b, op.getLoc(), type, IntegerAttr());
-    tgpu::BulkStoreOp::create(b, op.getLoc(), value, op.getX(), op.getOffsets(), map, staging);
+    tgpu::BulkStoreOp::create(b, op.getLoc(), value, op.getX(), limits->placed(b, op.getLoc(), op.getOffsets()), map, staging,
+                              rank == 2 ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(rows));
     op.erase();
   }
 

@@ -200,6 +200,15 @@ std::optional<Layout> reshapeLayout(const Layout &layout, ArrayRef<int64_t> from
                         translate(layout.warp()));
 }
 
+bool mayShareMemory(func::FuncOp func, Value x, Value y) {
+  if (tileir::rootTensor(x) == tileir::rootTensor(y))
+    return true;
+  if (!func->hasAttr(tileir::apartAttr))
+    return true;
+  func->setAttr(tgpu::assumesApartAttr, UnitAttr::get(func.getContext()));
+  return false;
+}
+
 int blocksPerProgram(func::FuncOp func) {
   auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
   return launch ? int(launch.getCluster()) : 1;

@@ -62,6 +62,10 @@ std::optional<Layout> reshapeLayout(const Layout &layout, llvm::ArrayRef<int64_t
 /// True if some pair of layouts makes this reshape keep every element in its register.
 bool reshapeKeepsRegisters(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
+/// Whether two tensors may share memory, one of which is written. Notes on the function where only the promise of
+/// tile.apart says that they do not.
+bool mayShareMemory(mlir::func::FuncOp func, mlir::Value x, mlir::Value y);
+
 /// On the function: why ChooseCluster chose its number of blocks, in words.
 inline constexpr llvm::StringLiteral clusterReasonAttr = "tgpu.cluster_reason";
 /// Blocks of the cluster that runs one program; 1 without launch geometry.
@@ -93,6 +97,8 @@ AccessFact accessFact(IndexFacts &facts, const tgpu::GlobalAccess &access);
 
 /// On a tile.mma: the row that SelectMma chose, a #tgpu.atom.
 inline constexpr llvm::StringLiteral atomAttr = "tgpu.atom";
+/// What a product on warpgroups falls back to.
+inline constexpr llvm::StringLiteral otherAtomAttr = "tgpu.other_atom";
 
 /// Warps (of a wgmma row: warpgroups) along M and N of one product with atoms of `row`, of least operand traffic. None if the warps cannot
 /// all have whole atoms.

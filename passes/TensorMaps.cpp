@@ -107,27 +107,60 @@ std::optional<std::string> sumText(Value v, Value offset) {
   return sum.constant ? call("add", {text, std::to_string(sum.constant)}) : text;
 }
 
-/// Where an upper bound in a tile at `offset` lies in the tensor. Bounds at or behind the end of the tile say nothing.
-std::optional<std::string> limitText(Value hi, Value offset, int64_t length) {
-  if (auto c = constantOf(hi); c && *c >= length)
-    return "inf";
-  if (auto sum = sumText(hi, offset))
-    return sum;
-  if (auto op = hi.getDefiningOp<BinaryOp>(); op && op.getFn() == BinaryFn::k_min) {
-    auto x = limitText(op.getA(), offset, length), y = limitText(op.getB(), offset, length);
-    if (!x || !y)
-      return std::nullopt;
-    return *x == "inf" ? y : *y == "inf" || *x == *y ? x : call("min", {*x, *y});
+/// Limits of an access, as they are found.
+class LimitsOf {
+public:
+  LimitsOf(ValueRange offsets, ArrayRef<int64_t> shape) : offsets(offsets), shape(shape) {
+    found.limits.assign(offsets.size(), "inf");
   }
-  if (auto op = hi.getDefiningOp<SelectOp>()) {
-    auto c = comparison(op.getCond()), x = limitText(op.getA(), offset, length),
-         y = limitText(op.getB(), offset, length);
-    if (!x || !y)
-      return std::nullopt;
-    return *x == *y ? x : c ? std::optional(call("select", {*c, *x, *y})) : std::nullopt;
+
+  /// The access ends along `axis` at the upper bound `hi`, which counts from the offset; false if no limits say that.
+  bool add(size_t axis, Value hi) {
+    auto limit = textOf(hi, axis);
+    if (limit)
+      found.limits[axis] = *limit;
+    return limit.has_value();
   }
-  return std::nullopt;
-}
+  AccessLimits take() { return std::move(found); }
+
+private:
+  /// Where an upper bound lies in the tensor. Bounds at or behind the end of the tile say nothing.
+  std::optional<std::string> textOf(Value hi, size_t axis) {
+    if (auto c = constantOf(hi); c && *c >= shape[axis])
+      return "inf";
+    if (auto sum = sumText(hi, offsets[axis]))
+      return sum;
+    if (auto op = hi.getDefiningOp<BinaryOp>(); op && op.getFn() == BinaryFn::k_min) {
+      auto x = textOf(op.getA(), axis), y = textOf(op.getB(), axis);
+      if (!x || !y)
+        return std::nullopt;
+      return *x == "inf" ? y : *y == "inf" || *x == *y ? x : call("min", {*x, *y});
+    }
+    if (auto op = hi.getDefiningOp<SelectOp>()) {
+      auto c = comparison(op.getCond());
+      if (auto none = constantOf(op.getB()); !c && none && *none <= 0) {
+        found.conditions.push_back({op.getCond(), guards});
+        return textOf(op.getA(), axis);
+      }
+      auto branch = [&](Value v, bool side) {
+        guards.push_back({op.getCond(), side});
+        auto text = textOf(v, axis);
+        guards.pop_back();
+        return text;
+      };
+      auto x = branch(op.getA(), true), y = branch(op.getB(), false);
+      if (!x || !y)
+        return std::nullopt;
+      return *x == *y ? x : c ? std::optional(call("select", {*c, *x, *y})) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  ValueRange offsets;
+  ArrayRef<int64_t> shape;
+  AccessLimits found;
+  llvm::SmallVector<std::pair<Value, bool>> guards; ///< of the branches of selects that are being looked at
+};
 
 /// A lower bound that says no more than that coordinates of the tensor are not negative.
 bool isTensorStart(Value lo, Value offset) {
@@ -183,6 +216,18 @@ std::optional<std::string> launchText(Value v) {
   return std::nullopt;
 }
 
+std::optional<int64_t> stepAlong(Value offset, scf::ForOp loop) {
+  auto step = constantOf(loop.getStep());
+  int64_t factor = 0;
+  for (auto [term, f] : linear(offset).terms) {
+    if (term == loop.getInductionVar())
+      factor = f;
+    else if (loop->isAncestor(term.getParentRegion()->getParentOp()))
+      return std::nullopt;
+  }
+  return step ? std::optional(factor * *step) : std::nullopt;
+}
+
 std::optional<int> tmaAxis(Value tensor) {
   auto arg = dyn_cast<BlockArgument>(tensor);
   auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
@@ -201,19 +246,28 @@ std::optional<int> tmaAxis(Value tensor) {
   return int(unit.getInt());
 }
 
-std::optional<llvm::SmallVector<std::string>> accessLimits(ValueRange offsets, ArrayRef<int64_t> shape,
-                                                           ArrayRef<int64_t> axes, ValueRange lo, ValueRange hi) {
-  llvm::SmallVector<std::string> limits(offsets.size(), "inf");
-  for (auto [i, axis] : llvm::enumerate(axes)) {
-    const size_t d = size_t(axis);
-    if (!isTensorStart(lo[i], offsets[d]))
+std::optional<AccessLimits> accessLimits(ValueRange offsets, ArrayRef<int64_t> shape, ArrayRef<int64_t> axes, ValueRange lo,
+                                         ValueRange hi) {
+  LimitsOf limits(offsets, shape);
+  for (auto [i, axis] : llvm::enumerate(axes))
+    if (!isTensorStart(lo[i], offsets[size_t(axis)]) || !limits.add(size_t(axis), hi[i]))
       return std::nullopt;
-    auto limit = limitText(hi[i], offsets[d], shape[d]);
-    if (!limit)
-      return std::nullopt;
-    limits[d] = *limit;
+  return limits.take();
+}
+
+llvm::SmallVector<Value> AccessLimits::placed(OpBuilder &b, Location loc, ValueRange offsets) const {
+  // Behind the end of every tensor; a box of up to 256 from there still has coordinates of 32 bits.
+  constexpr int64_t farAway = (int64_t(1) << 31) - 512;
+  llvm::SmallVector<Value> result(offsets);
+  for (const Condition &condition : conditions) {
+    Value holds = condition.holds;
+    for (auto [guard, side] : llvm::reverse(condition.guards)) {
+      Value yes = constant(b, loc, b.getI1Type(), b.getBoolAttr(true));
+      holds = side ? select(b, loc, guard, holds, yes) : select(b, loc, guard, yes, holds);
+    }
+    result[0] = select(b, loc, holds, result[0], indexConstant(b, loc, farAway));
   }
-  return limits;
+  return result;
 }
 
 } // namespace sectile::passes

@@ -109,9 +109,19 @@ std::string serialize(const Artifact &a) {
     for (int length : m.box)
       w.put(length);
     w.put(m.swizzle);
+    w.put(m.tf32);
     for (const std::string &limit : m.limits)
       w.put(limit);
   }
+  w.put(static_cast<std::int64_t>(a.launch.repacks.size()));
+  for (const Repack &p : a.launch.repacks) {
+    w.put(p.arg);
+    w.put(p.unit);
+    w.put(static_cast<std::int64_t>(p.box.size()));
+    for (std::int64_t length : p.box)
+      w.put(length);
+  }
+  w.put(a.launch.assumesApart);
   w.put(a.launch.persistent);
   w.put(a.arch);
   w.put(a.ptx);
@@ -156,10 +166,20 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     for (std::int64_t i = 0; i < rank; ++i)
       m.box.push_back(r.small());
     m.swizzle = r.small();
+    m.tf32 = r.number() != 0;
     for (std::int64_t i = 0; i < rank; ++i)
       m.limits.push_back(r.text());
     a.launch.maps.push_back(std::move(m));
   }
+  for (std::int64_t n = r.count(24); n > 0; --n) {
+    Repack p;
+    p.arg = r.small();
+    p.unit = r.small();
+    for (std::int64_t rank = r.count(8); rank > 0; --rank)
+      p.box.push_back(r.number());
+    a.launch.repacks.push_back(std::move(p));
+  }
+  a.launch.assumesApart = r.number() != 0;
   a.launch.persistent = r.number() != 0;
   a.arch = r.text();
   a.ptx = r.text();

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstring>
+#include <mutex>
 
 namespace sectile::runtime {
 namespace {
@@ -69,7 +70,7 @@ std::size_t checkedParameterBytes(const LaunchInfo &info, std::span<const Kernel
   std::size_t bytes = parameterBytes(args);
   std::size_t all = info.split.possible ? alignUp(bytes, 8) + sizeof(SplitParameters) : bytes;
   if (!info.maps.empty())
-    all = alignUp(bytes, tensorMapAlignment) + info.maps.size() * tensorMapBytes;
+    all = alignUp(all, tensorMapAlignment) + info.maps.size() * tensorMapBytes;
   if (all > maxParameterBytes)
     refuse(site,
            fmt::format("the {} arguments take {} bytes of kernel parameters and the limit is {}", args.size(),
@@ -119,41 +120,42 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
     d.fail(result, fmt::format("cuLaunchKernel of {}", module.kernel()), "launch", loc);
 }
 
-/// The same for a kernel whose loop several blocks may share: adds its parameters behind the first `bytes` of
-/// `params`, which has room for them.
-void launchSplit(const Driver &driver, Module &module, const Module::Loaded &loaded, std::span<const KernelArg> args,
-                 std::int64_t programs, std::byte *params, std::size_t bytes, const detail::StreamImpl &stream,
-                 std::source_location loc) {
-  const LaunchInfo &info = module.artifact().launch;
-  const SplitChoice choice = chooseSplit(info, args, programs, loaded.registers, stream.device.properties());
-  SplitParameters more{0, choice.trips};
-  if (std::int64_t needed = workspaceBytes(info.split, programs, choice))
-    more.workspace = workspaceOf(driver, stream, needed, loc);
-  bytes = alignUp(bytes, 8);
-  std::memcpy(params + bytes, &more, sizeof more);
-  launchPacked(driver, module, loaded, programs, choice.parts, params, bytes + sizeof more, stream, loc);
-}
+/// Whether the runtime adds parameters of its own, or decides how many blocks there are.
+bool isPlain(const LaunchInfo &info) { return !info.split.possible && info.maps.empty() && !info.persistent; }
 
-/// The same for a kernel with tensor maps, which come behind the first `bytes` of `params`, or one whose blocks take
-/// several programs.
-void launchWithMaps(const Driver &driver, Module &module, const Module::Loaded &loaded, std::span<const KernelArg> args,
-                    std::int64_t programs, std::byte *params, std::size_t bytes, const detail::StreamImpl &stream,
-                    std::source_location loc) {
+/// The same for a kernel whose loop several blocks may share, one with tensor maps, or one whose blocks take several
+/// programs: adds its parameters behind the first `bytes` of `params`, which has room for them.
+void launchMore(const Driver &driver, Module &module, const Module::Loaded &loaded, std::span<const KernelArg> args,
+                std::int64_t programs, std::byte *params, std::size_t bytes, const detail::StreamImpl &stream,
+                std::source_location loc) {
   const LaunchInfo &info = module.artifact().launch;
-  if (info.persistent)
-    programs = std::min(programs, std::max<std::int64_t>(
-                                      blocksInFlight(info, loaded.registers, stream.device.properties()) / info.cluster, 1));
-  if (info.maps.empty())
-    return launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc);
-  // The driver puts parameters from a buffer where the TMA unit cannot read maps (not at multiples of 64); given one by
-  // one, it minds their alignment. Null ends the list, for whoever looks at it.
+  const DeviceProperties &device = stream.device.properties();
   std::array<void *, maxParameterBytes / 4> pointers;
   std::size_t count = 0;
   auto add = [&](std::size_t offset) {
     if (count + 1 < pointers.size())
       pointers[count++] = params + offset;
   };
-  forEachParameter(args, [&](std::size_t offset, const void *, std::size_t) { add(offset); });
+  if (!info.maps.empty())
+    forEachParameter(args, [&](std::size_t offset, const void *, std::size_t) { add(offset); });
+  SplitChoice choice;
+  if (info.split.possible) {
+    choice = chooseSplit(info, args, programs, loaded.registers, device);
+    SplitParameters more{0, choice.trips};
+    if (std::int64_t needed = workspaceBytes(info.split, programs, choice))
+      more.workspace = workspaceOf(driver, stream, needed, loc);
+    bytes = alignUp(bytes, 8);
+    std::memcpy(params + bytes, &more, sizeof more);
+    add(bytes);
+    add(bytes + sizeof more.workspace);
+    bytes += sizeof more;
+  }
+  if (info.persistent)
+    programs = persistentBlocks(programs, blocksInFlight(info, loaded.registers, device) / info.cluster);
+  if (info.maps.empty())
+    return launchPacked(driver, module, loaded, programs, choice.parts, params, bytes, stream, loc);
+  // The driver puts parameters from a buffer where the TMA unit cannot read maps (not at multiples of 64); given one by
+  // one, it minds their alignment. Null ends the list, for whoever looks at it.
   bytes = alignUp(bytes, tensorMapAlignment);
   writeTensorMaps(driver, module, args, stream, params + bytes, loc);
   for (std::size_t i = 0; i < info.maps.size(); ++i, bytes += tensorMapBytes)
@@ -161,7 +163,7 @@ void launchWithMaps(const Driver &driver, Module &module, const Module::Loaded &
   if (count + 1 == pointers.size())
     throw InternalError(fmt::format("kernel {}: more than {} parameters beside tensor maps", module.kernel(), count));
   pointers[count] = nullptr;
-  launchPacked(driver, module, loaded, programs, 1, params, bytes, stream, loc, pointers.data());
+  launchPacked(driver, module, loaded, programs, choice.parts, params, bytes, stream, loc, pointers.data());
 }
 
 } // namespace
@@ -219,6 +221,12 @@ std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> arg
                               static_cast<std::int64_t>(programs), most),
            "grid_limit", "use larger tiles, or launch over slices of the tensors");
   return static_cast<std::int64_t>(programs);
+}
+
+std::int64_t persistentBlocks(std::int64_t programs, std::int64_t most) {
+  most = std::max<std::int64_t>(most, 1);
+  const std::int64_t rounds = (programs + most - 1) / most;
+  return rounds ? (programs + rounds - 1) / rounds : 0;
 }
 
 std::size_t parameterBytes(std::span<const KernelArg> args) {
@@ -295,12 +303,30 @@ void launch(Module &module, std::span<const KernelArg> args, const Stream &strea
   ContextScope scope(driver, s.context);
   const Module::Loaded &loaded = module.load(s, loc);
   checkPointers(args, loaded.checkedArgs, s, site);
-  if (info.split.possible)
-    launchSplit(driver, module, loaded, args, programs, params, bytes, s, loc);
-  else if (!info.maps.empty() || info.persistent)
-    launchWithMaps(driver, module, loaded, args, programs, params, bytes, s, loc);
-  else
+  if (isPlain(info))
     launchPacked(driver, module, loaded, programs, 1, params, bytes, s, loc);
+  else
+    launchMore(driver, module, loaded, args, programs, params, bytes, s, loc);
+}
+
+bool withCopyMemory(Module &module, std::span<const KernelArg> args, const Stream &stream, std::int64_t bytes,
+                    std::source_location loc, const std::function<void(void *)> &enqueue) {
+  const CallSite site{module.kernel(), loc};
+  const Driver &driver = driverOf(stream, site);
+  const detail::StreamImpl &s = *stream.handle();
+  CuDevicePtr memory = 0;
+  // Other threads may launch on this stream, with copies in the same memory.
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  {
+    ContextScope scope(driver, s.context);
+    checkPointers(args, module.load(s, loc).checkedArgs, s, site);
+    memory = copyMemoryOf(driver, s, bytes, loc);
+  }
+  if (!memory)
+    return false;
+  enqueue(reinterpret_cast<void *>(memory));
+  return true;
 }
 
 PreparedLaunch::PreparedLaunch(std::shared_ptr<Module> module, std::span<const KernelArg> arguments,
@@ -344,14 +370,12 @@ void PreparedLaunch::operator()(const Stream &stream, std::source_location loc) 
   }
   checkPointers(args, checked, s, site);
   const LaunchInfo &info = code->artifact().launch;
-  if (!info.split.possible && info.maps.empty() && !info.persistent)
+  if (isPlain(info))
     return launchPacked(driver, *code, loaded, programCount, 1, params.data(), paramBytes, s, loc);
   // What comes behind is the stream's and its context's: other threads may launch this on others at the same time.
   alignas(tensorMapAlignment) std::byte copy[maxParameterBytes];
   std::memcpy(copy, params.data(), paramBytes);
-  if (!info.split.possible)
-    return launchWithMaps(driver, *code, loaded, args, programCount, copy, paramBytes, s, loc);
-  launchSplit(driver, *code, loaded, args, programCount, copy, paramBytes, s, loc);
+  launchMore(driver, *code, loaded, args, programCount, copy, paramBytes, s, loc);
 }
 
 } // namespace sectile::runtime

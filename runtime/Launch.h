@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -38,6 +39,10 @@ SECTILE_API void checkArguments(const LaunchInfo &info, std::span<const KernelAr
 SECTILE_API std::int64_t gridPrograms(const LaunchInfo &info, std::span<const KernelArg> args,
                                       const CallSite &site);
 
+/// Blocks of a persistent kernel on a device that runs `most` at a time: so few that it needs no more rounds than with all,
+/// whose programs then lie closer together.
+SECTILE_API std::int64_t persistentBlocks(std::int64_t programs, std::int64_t most);
+
 /// Bytes of kernel parameters: per tensor its pointer, dims and strides (8 bytes each), per scalar its own
 /// size, each at its natural alignment.
 SECTILE_API std::size_t parameterBytes(std::span<const KernelArg> args);
@@ -58,6 +63,11 @@ SECTILE_API void checkPointers(std::span<const KernelArg> args, std::atomic<std:
 /// faulted earlier.
 SECTILE_API void launch(Module &module, std::span<const KernelArg> args, const Stream &stream,
                         std::source_location loc = std::source_location::current());
+
+/// Checks the pointers of a launch and calls `enqueue` with memory for `bytes` bytes on the stream's device, which nothing
+/// uses but the stream's work that is enqueued in there; false, without the call, if the device has not that much left.
+SECTILE_API bool withCopyMemory(Module &module, std::span<const KernelArg> args, const Stream &stream, std::int64_t bytes,
+                                std::source_location loc, const std::function<void(void *)> &enqueue);
 
 /// A launch with everything looked up, checked and packed once; launching it touches neither the arguments
 /// nor the heap. Keeps its module. May be called from several threads at once; copies are independent.

@@ -47,11 +47,12 @@ std::int64_t tripsOf(const LaunchSplit &split, std::span<const KernelArg> args) 
 /// What a stream, or a capture of a stream, was given.
 struct Key {
   std::uint64_t context, stream, capture; ///< capture 0: none
+  bool copies = false;                    ///< memory of copyMemoryOf()
   bool operator==(const Key &) const = default;
 };
 struct HashKey {
   std::size_t operator()(const Key &k) const {
-    std::uint64_t h = (k.context * 0x9E3779B97F4A7C15ull) ^ (k.stream + (k.capture << 24));
+    std::uint64_t h = (k.context * 0x9E3779B97F4A7C15ull) ^ (k.stream + (k.capture << 24)) ^ std::uint64_t(k.copies) << 63;
     return static_cast<std::size_t>(h * 0x9E3779B97F4A7C15ull);
   }
 };
@@ -136,44 +137,73 @@ std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t programs, con
   return choice.parts == 1 ? 0 : LaunchSplit::counterBytes + programs * choice.parts * split.partBytes;
 }
 
-CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
-                        std::source_location loc) {
+namespace {
+
+/// Memory of this stream, or of its capture, of at least `bytes` bytes; more is allocated by `allocate`, which gives 0 if it
+/// cannot.
+template <class F>
+CuDevicePtr memoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes, bool copies, F allocate,
+                     std::source_location loc) {
   int status = cuCaptureNone;
   unsigned long long capture = 0;
   const detail::DeviceImpl &d = *stream.device.handle();
   d.check(driver.call.streamGetCaptureInfo(stream.stream, &status, &capture, nullptr, nullptr, nullptr),
           "cuStreamGetCaptureInfo", "launch", loc);
-  const Key key{stream.contextId, streamId(driver, stream), status == cuCaptureNone ? 0 : capture + 1};
+  const Key key{stream.contextId, streamId(driver, stream), status == cuCaptureNone ? 0 : capture + 1, copies};
   Table &t = table();
   std::lock_guard lock(t.mutex);
   Workspace &w = t.of[key];
   if (w.bytes < bytes) {
-    std::int64_t size = std::max(leastWorkspace, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
-    CuDevicePtr memory = zeroedMemory(driver, stream, size, loc);
+    CuDevicePtr memory = allocate();
+    if (!memory)
+      return 0;
     if (w.memory)
       w.outgrown.push_back(w.memory);
     w.memory = memory;
-    w.bytes = size;
+    w.bytes = bytes;
     stream.hasWorkspace.store(true, std::memory_order_relaxed);
   }
   return w.memory;
 }
 
+} // namespace
+
+CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                        std::source_location loc) {
+  bytes = std::max(leastWorkspace, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
+  return memoryOf(driver, stream, bytes, false, [&] { return zeroedMemory(driver, stream, bytes, loc); }, loc);
+}
+
+CuDevicePtr copyMemoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                         std::source_location loc) {
+  return memoryOf(driver, stream, bytes, true, [&] {
+    RelaxedCaptureScope relaxed(driver);
+    CuDevicePtr memory = 0;
+    CuResult result = driver.call.memAlloc(&memory, static_cast<std::size_t>(bytes));
+    if (result == cuErrorOutOfMemory)
+      return CuDevicePtr(0);
+    stream.device.handle()->check(result, "cuMemAlloc", "launch", loc);
+    return memory;
+  }, loc);
+}
+
 void releaseWorkspace(const Driver &driver, const detail::StreamImpl &stream) noexcept {
   try {
-    const Key key{stream.contextId, streamId(driver, stream), 0};
+    const std::uint64_t id = streamId(driver, stream);
     if (driver.call.streamSynchronize(stream.stream) != cuSuccess)
       return; // the memory stays: something may still use it
     Table &t = table();
     std::lock_guard lock(t.mutex);
-    auto found = t.of.find(key);
-    if (found == t.of.end())
-      return;
-    for (CuDevicePtr memory : found->second.outgrown)
-      driver.call.memFree(memory);
-    if (found->second.memory)
-      driver.call.memFree(found->second.memory);
-    t.of.erase(found);
+    for (bool copies : {false, true}) {
+      auto found = t.of.find(Key{stream.contextId, id, 0, copies});
+      if (found == t.of.end())
+        continue;
+      for (CuDevicePtr memory : found->second.outgrown)
+        driver.call.memFree(memory);
+      if (found->second.memory)
+        driver.call.memFree(found->second.memory);
+      t.of.erase(found);
+    }
   } catch (const InternalError &) { // a context that is lost took its memory along
   }
 }

@@ -38,6 +38,12 @@ SECTILE_API std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t p
 CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
                         std::source_location loc);
 
+/// Device memory of at least `bytes` bytes for copies that a launch makes of its arguments, other than that of
+/// workspaceOf() and kept like it; 0 if the device has not that much left. Launches of several threads on one stream share
+/// it: their copies and kernels must not mix. @pre the stream's context is current
+SECTILE_API CuDevicePtr copyMemoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                                     std::source_location loc);
+
 /// New device memory of `bytes` bytes whose first LaunchSplit::counterBytes are 0, whatever the stream is doing, captures
 /// included; for the caller to keep. @pre the stream's context is current
 CuDevicePtr zeroedMemory(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,

@@ -69,7 +69,8 @@ EncodedBox boxOf(const TensorMap &map, std::span<const LaunchExpr> limits, std::
   const KernelArg &a = args[static_cast<std::size_t>(map.arg)];
   const std::uint64_t bytes = byteSize(a.dtype);
   EncodedBox e;
-  e.dtype = dataType(a.dtype);
+  constexpr int tfloat32 = 11;
+  e.dtype = map.tf32 ? tfloat32 : dataType(a.dtype);
   e.rank = static_cast<unsigned>(map.order.size());
   e.address = a.data;
   e.swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : map.swizzle == 32 ? 1 : 0;

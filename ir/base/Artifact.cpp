@@ -54,6 +54,32 @@ ArgSpec specialise(const KernelArg &arg) {
   return spec;
 }
 
+MemoryRange memoryRange(const KernelArg &arg) {
+  MemoryRange r;
+  const auto bytes = static_cast<__int128>(byteSize(arg.dtype));
+  r.first = static_cast<__int128>(reinterpret_cast<std::uintptr_t>(arg.data));
+  r.last = r.first + bytes - 1;
+  for (int d = 0; d < arg.rank; ++d) {
+    if (arg.dims[d] <= 0)
+      return {};
+    const __int128 far = static_cast<__int128>(arg.dims[d] - 1) * arg.strides[d] * bytes;
+    (far < 0 ? r.first : r.last) += far;
+  }
+  return r;
+}
+
+bool areApart(std::span<const KernelArg> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].isTensor() || args[i].readOnly)
+      continue;
+    const MemoryRange written = memoryRange(args[i]);
+    for (size_t j = 0; j < args.size(); ++j)
+      if (i != j && args[j].isTensor() && memoryRange(args[j]).overlaps(written))
+        return false;
+  }
+  return true;
+}
+
 std::uint64_t packed(const ArgSpec &spec) {
   std::uint64_t word = std::uint64_t(spec.small) | std::uint64_t(spec.unitStrideAxis + 1) << 1 |
                        std::uint64_t(std::countr_zero(spec.alignBytes)) << 4;

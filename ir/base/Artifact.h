@@ -46,6 +46,15 @@ struct CoveredAxis {
 /// unaligned pointer (a row may then start that much inside the tile).
 void boundDims(std::span<ArgSpec> specs, std::span<const KernelArg> args, std::span<const CoveredAxis> covers);
 
+/// No tensor that is written shares memory with another argument. Says false for tensors whose elements interleave.
+bool areApart(std::span<const KernelArg> args);
+/// The bytes from a tensor's first element to its last one; `last` is before `first` for a tensor without elements.
+struct MemoryRange {
+  __int128 first = 0, last = -1;
+  bool overlaps(const MemoryRange &o) const { return first <= o.last && o.first <= last; }
+};
+MemoryRange memoryRange(const KernelArg &arg);
+
 /// One axis of the iteration space: ceil(dims[axis] of argument `arg` / tile) programs.
 struct GridAxis {
   int arg = 0, axis = 0;
@@ -80,8 +89,20 @@ struct TensorMap {
   std::vector<int> order;           ///< all axes of the argument
   std::vector<int> box;             ///< elements that a copy moves along order[i]
   int swizzle = 128;                ///< bytes: 16 (none), 32, 64, 128
+  bool tf32 = false;                ///< f32 elements are rounded to tf32 as they are loaded
   std::vector<std::string> limits;  ///< LaunchExpr per axis of the argument: the map ends there, and at dims
   bool operator==(const TensorMap &) const = default;
+};
+
+/// A read-only tensor from which a product loads operands that the TMA unit could bring, if only the tensor lay in memory
+/// as the unit asks: the launch may hand over a copy whose axis `unit` has stride 1 and whose rows start at multiples of
+/// 16 bytes.
+struct Repack {
+  int arg = 0;
+  int unit = 0;
+  /// Per axis: the elements that one program reads; 0: it may read all of them.
+  std::vector<std::int64_t> box;
+  bool operator==(const Repack &) const = default;
 };
 
 /// How to launch the code of an artifact. Kernel parameters in order: per tensor its pointer, dims[0..rank),
@@ -96,6 +117,8 @@ struct LaunchInfo {
   std::vector<int> argRanks;     ///< rank per argument, -1 for a scalar
   LaunchSplit split;
   std::vector<TensorMap> maps;
+  std::vector<Repack> repacks;
+  bool assumesApart = false; ///< right only for arguments that areApart()
   bool persistent = false; ///< as many blocks as the GPU runs at once, at most one per program; each takes several
 };
 

@@ -5,6 +5,7 @@
 /// it has done something that may end the wait. When both wait, the kernel never ends. A copy arrives at
 /// once; too early or too late shows as a wait for a phase that does not come, as bytes that nobody
 /// announced, or as a slot that is filled while somebody holds or reads it.
+#include "ir/InterpKernels.h"
 #include "ir/base/LaunchExpr.h"
 #include "ir/exec/Program.h"
 
@@ -363,6 +364,7 @@ Action make(Program &p, TmaLoadOp op) {
   const std::int64_t panels = buffer.type.getShape()[0], rows = buffer.type.getShape()[1],
                      columns = buffer.type.getShape()[2];
   return [=, places = elementPlaces(buffer.type), counts = p.count(op), stepBytes = type.slotBytes(),
+          tf32 = op.getMap().getTf32(),
           op = op.getOperation()](Cluster &b) {
     PipeState &s = b.pipes[std::size_t(pipe.place)];
     const std::int64_t number = s.fills % std::int64_t(s.slots.size());
@@ -397,6 +399,8 @@ Action make(Program &p, TmaLoadOp op) {
           if (!b.touchByTma(op, x->x->range, from, mapped.size, false))
             return;
           std::memcpy(to, from, std::size_t(mapped.size));
+          if (tf32)
+            tileir::interp::tf32Kernel(tileir::interp::Isa::base)(to, to, 1);
           sectors.add(from);
           counted.bytes += mapped.size;
         }
@@ -419,10 +423,12 @@ Action make(Program &p, BulkStoreOp op) {
   const LayoutTable &table = *value.table;
   const BufferAt staging = p.buffers.lookup(op.getStaging());
   const Mapped mapped(p, op, op.getX(), op.getOffsets(), op.getMap());
-  const std::int64_t columns = op.getMap().getBox()[0], rowsPerCopy = op.getMap().getBox()[1];
+  const std::int64_t columns = op.getMap().getBox()[0], rowsPerCopy = llvm::product_of(op.getMap().getBox().drop_front());
+  const llvm::SmallVector<int64_t> rowAxes = op.rowAxes();
   const auto rank = std::int64_t(mapped.order.size());
-  if (mapped.order[0] != rank - 1 || mapped.order[1] != rank - 2)
-    return refuse(op, "the rows of the tile are not rows of the map");
+  for (std::int64_t i = 0; i < rank; ++i)
+    if (mapped.order[std::size_t(i)] != rank - 1 - i)
+      return refuse(op, "the axes of the map are not those of the tile from the last to the first");
   if (p.blocks > 1 || staging.type.getShape()[0] != p.warps)
     return refuse(op, "not every warp has a part of the staging buffer");
   struct Element {
@@ -469,7 +475,8 @@ Action make(Program &p, BulkStoreOp op) {
       Sectors sectors;
       for (const Element &e : strip.elements) {
         std::array<std::int64_t, maxRank> c{};
-        c[std::size_t(rank - 2)] = e.row;
+        for (std::int64_t row = e.row, axis = rank - 1; axis-- > 0; row /= rowAxes[std::size_t(axis)])
+          c[std::size_t(axis)] = row % rowAxes[std::size_t(axis)];
         c[std::size_t(rank - 1)] = e.column;
         char *to = x->at(c, mapped.size);
         if (!to)

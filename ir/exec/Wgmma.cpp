@@ -96,6 +96,15 @@ std::vector<char> gather(Cluster &b, const BufferAt &buffer, ArrayRef<std::int64
   return whole;
 }
 
+void cutToTf32(std::vector<char> &f32s) {
+  for (std::size_t i = 0; i < f32s.size(); i += sizeof(std::uint32_t)) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &f32s[i], sizeof bits);
+    bits &= ~0x1fffu;
+    std::memcpy(&f32s[i], &bits, sizeof bits);
+  }
+}
+
 } // namespace
 
 Action make(Program &p, WgmmaOp op) {
@@ -141,7 +150,13 @@ Action make(Program &p, WgmmaOp op) {
     const std::vector<char> &sum = g.from ? g.from->value : g.value;
     std::memcpy(b.data(r), sum.data(), sum.size()); // nobody else reads this slot
     std::vector<char> left = a ? std::move(g.registers) : gather(b, g.reads.front(), placesA, sizeA);
-    product(b, std::move(left), gather(b, g.reads.back(), placesB, sizeB));
+    std::vector<char> right = gather(b, g.reads.back(), placesB, sizeB);
+    if (row->policyOnly) { // of operands in shared memory the unit reads 19 bits
+      if (!a)
+        cutToTf32(left);
+      cutToTf32(right);
+    }
+    product(b, std::move(left), std::move(right));
     g.value.assign(b.data(r), b.data(r) + r.count * r.size);
     g.from.reset();
     g.ended = true;

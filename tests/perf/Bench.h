@@ -26,6 +26,7 @@ struct Options {
   std::vector<std::string> suites;  ///< of memory, gemm, latency
   std::vector<std::string> only;    ///< parts of op names; empty: all
   std::vector<std::string> configs; ///< of products, instead of the lists: "BM=128,warps=8"
+  bool turns = false; ///< after a line, a line "again" on standard input measures again, any other one goes on
   bool quick = false, tune = true, candidates = false, allowNoGpu = false;
   int rounds = 7;    ///< of ratios, at least 5
   double budget = 0; ///< seconds of the memory and the gemm suite; later shapes are left out. 0: no limit

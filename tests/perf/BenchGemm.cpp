@@ -53,6 +53,8 @@ Config parseConfig(const std::string &text) {
                  : name == "cluster" ? &config.cluster
                  : name == "raster"  ? &config.raster
                  : name == "split"   ? &config.split
+                 : name == "repack"  ? &config.repack
+                 : name == "blocks"  ? &config.blocks
                                      : nullptr;
     if (field)
       *field = value;

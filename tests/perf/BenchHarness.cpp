@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <numbers>
 #include <stdexcept>
 #include <utility>
@@ -319,7 +320,10 @@ Best runCase(Gpu &gpu, Output &out, const Options &options, Case c) {
   auto call = [&](int set) { best.calls[static_cast<std::size_t>(set)](gpu.stream()); };
   append(c.info.notes, fmt::format("cfg={}; tuned over {} ({} wrong, {} unusable); err={:.1e}", best.name,
                                    tried, wrong, unusable, bestError));
-  printTiming(out, c.info, gpu.measure(call, c.sets, options.quick));
+  std::string answer;
+  do
+    printTiming(out, c.info, gpu.measure(call, c.sets, options.quick));
+  while (options.turns && std::getline(std::cin, answer) && answer == "again");
   return best;
 }
 

@@ -105,6 +105,8 @@ int main(int argc, char **argv) {
   app.add_flag("--quick", options.quick, "Fewer shapes, half the samples, default configurations");
   app.add_flag("!--no-tune", options.tune, "Default configurations instead of the best of a list");
   app.add_flag("--candidates", options.candidates, "Also say what each candidate of a list takes");
+  app.add_flag("--turns", options.turns,
+               "After each line wait on standard input: \"again\" measures again, anything else goes on");
   app.add_flag("--allow-no-gpu", options.allowNoGpu, "Without a GPU, end with 0 after what needs none");
   app.add_option("--child", child, "For the program itself")
       ->group("")

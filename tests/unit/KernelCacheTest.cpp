@@ -33,6 +33,8 @@ Artifact artifact(int seed, std::size_t codeBytes = 5000) {
   a.launch.argRanks = {2, -1, 5};
   a.launch.maps = {{.arg = 2, .dtype = DType::f16, .order = {1, 0}, .box = {64, seed}, .swizzle = 64, .limits = {"inf", "dim(0,1)"}},
                    {.arg = 0, .dtype = DType::bf16, .order = {0}, .box = {8}, .swizzle = 16, .limits = {"arg(1)"}}};
+  a.launch.repacks = {{.arg = 2, .unit = 1, .box = {128, seed}}};
+  a.launch.assumesApart = seed % 3 != 0;
   a.launch.persistent = seed % 2 != 0;
   a.arch = "sm_90a";
   a.ptx = "// ptx " + std::to_string(seed);
@@ -113,6 +115,8 @@ TEST_CASE("Artifact: bytes and back", "[runtime][cache]") {
   CHECK((b->launch.threads == 131 && b->launch.sharedBytes == 100003));
   CHECK(b->launch.argRanks == std::vector<int>{2, -1, 5});
   CHECK(b->launch.maps == a.launch.maps);
+  CHECK(b->launch.repacks == a.launch.repacks);
+  CHECK(b->launch.assumesApart == a.launch.assumesApart);
   CHECK(b->launch.persistent);
   CHECK((b->arch == a.arch && b->ptx == a.ptx && b->cubin == a.cubin && b->ptxasLog == a.ptxasLog));
   CHECK((b->registers == 168 && b->spillBytes == 3));

@@ -137,6 +137,8 @@ TEST_CASE("Ptxas: room for blocks is given up where the code spills under it", "
   CHECK(withLessRoom(".minnctapersm 4", true) == "");
   CHECK(withLessRoom("// .minnctapersm 4\n", true) == "// .minnctapersm 4\n");
   CHECK(withLessRoom("", true) == "");
+  const std::string roles = ".minnctapersm 2\nsetmaxnreg.dec.sync.aligned.u32 24;\n"; // the plan that registers are handed over by
+  CHECK(withLessRoom(roles, true) == roles);
 
   // One that spills what `case` says for the text it is given, and whose cubin is that text.
   ScratchDir dir;

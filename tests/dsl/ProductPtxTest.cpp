@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file What the PTX of a product on warpgroups must contain: sums that stay in their registers from the first
+/// instruction to the wait, roles that hand registers over, results that leave by the TMA unit.
+#include <sectile/sectile.h>
+
+#include <catch2/catch.hpp>
+
+using namespace sectile;
+
+namespace {
+
+constexpr auto product = kernel("product", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {128, 256});
+  Tile acc = zeros<f32>({128, 256});
+  for (Tile k : range(0, A.dim(1), 64))
+    acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {256, 64}).t(), acc);
+  C.store({m, n}, cast<bf16>(acc));
+});
+/// Two products of one loop, one of them in a branch.
+constexpr auto guarded = kernel("guarded", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<const i32, 1> Takes, Tensor<bf16, 2> C) {
+  auto [m, n] = grid(C, {128, 128});
+  Tile acc = zeros<f32>({128, 128});
+  for (Tile k : range(0, A.dim(1), 64))
+    when(Takes.at(k / 64) != 0, [&] { acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {128, 64}).t(), acc); });
+  C.store({m, n}, cast<bf16>(acc));
+});
+
+int count(const std::string &text, std::string_view what) {
+  int n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++n;
+  return n;
+}
+
+template <class T> Tensor<T, 2> matrix(std::int64_t rows, std::int64_t columns) { return {nullptr, {rows, columns}}; }
+
+} // namespace
+
+TEST_CASE("The PTX of a product on warpgroups", "[codegen][products]") {
+  const std::string ptx =
+      product.emit("ptx", "sm_90a", matrix<const bf16>(4096, 4096), matrix<const bf16>(4096, 4096), matrix<bf16>(4096, 4096));
+  INFO(ptx);
+  // 4 steps of 16 along K, each one instruction over 64 x 256 of a warpgroup's rows.
+  CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4);
+  CHECK(count(ptx, "wgmma.wait_group.sync.aligned 1;") == 1);
+  CHECK(count(ptx, "wgmma.wait_group.sync.aligned 0;") == 1);
+  // The 128 sums of a thread are moved nowhere between the first instruction and the wait in the loop.
+  const std::size_t first = ptx.find("wgmma.mma_async"), wait = ptx.find("wgmma.wait_group.sync.aligned 1;");
+  REQUIRE(first < wait);
+  CHECK(count(ptx.substr(first, wait - first), "\tmov.") == 0);
+  CHECK(count(ptx, "setmaxnreg.dec.sync.aligned.u32 24;") == 1);
+  CHECK(count(ptx, "setmaxnreg.inc.sync.aligned.u32 240;") == 1);
+  // 16 rows of 256 columns per warp, in strips of 64 columns.
+  CHECK(count(ptx, "stmatrix.sync.aligned.m8n8.x4.shared.b16") == 16);
+  CHECK(count(ptx, "cp.async.bulk.tensor.2d.global.shared::cta") == 4);
+  CHECK(count(ptx, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes") == 2);
+  CHECK(count(ptx, "st.global") == 0);
+}
+
+TEST_CASE("A step that may be left out keeps its products under way", "[codegen][products]") {
+  Tensor<const i32, 1> takes(nullptr, {64});
+  const std::string ptx = guarded.emit("ptx", "sm_90a", matrix<const bf16>(4096, 4096), matrix<const bf16>(4096, 4096), takes, matrix<bf16>(4096, 4096));
+  INFO(ptx);
+  CHECK(count(ptx, "wgmma.wait_group.sync.aligned 1;") == 1);
+  CHECK(count(ptx, "wgmma.wait_group.sync.aligned 0;") == 1);
+}
