@@ -107,13 +107,13 @@ TEST_CASE("x *= 2 tuned where it is launched: each launch doubles once (P20a)", 
   std::iota(x.begin(), x.end(), 1.0f);
   Tensor<float, 1> view(x.data(), {100});
   for (float factor : {2.0f, 4.0f}) {
-    twice.autotune(0.2)(stream, view);
+    twice.autotune(30)(stream, view);
     for (std::size_t i = 0; i < x.size(); ++i)
       REQUIRE(x[i] == factor * static_cast<float>(i + 1));
   }
   REQUIRE(record.choices() == 1);
   // By hand: two launches of the choice.
-  TuneResult r = tuned(twice, {.seconds = 0.2, .again = true}, view);
+  TuneResult r = tuned(twice, {.seconds = 30, .again = true}, view);
   twice.with(r.config)(stream, view);
   REQUIRE(x[9] == 80);
 }
@@ -124,7 +124,7 @@ TEST_CASE("out += x tuned where it is launched: each launch adds once (P20b)", "
   std::vector<float> x(77), out(77, 0.0f);
   std::iota(x.begin(), x.end(), 0.0f);
   for (float factor : {1.0f, 2.0f}) {
-    addTo.autotune(0.2)(stream, Tensor<const float, 1>(x.data(), {77}), Tensor<float, 1>(out.data(), {77}));
+    addTo.autotune(30)(stream, Tensor<const float, 1>(x.data(), {77}), Tensor<float, 1>(out.data(), {77}));
     for (std::size_t i = 0; i < x.size(); ++i)
       REQUIRE(out[i] == factor * x[i]);
   }
@@ -142,7 +142,7 @@ TEST_CASE("Each shape, place in memory and type of a product is tuned on its own
       first[i] = T(static_cast<float>(i % 5 - 2));
     for (std::size_t i = 0; i < b.size(); ++i)
       b[i] = T(static_cast<float>(i % 3));
-    kernelOf.autotune(0.1)(stream, Tensor<const T, 2>(first, {m, k}), Tensor<const T, 2>(b.data(), {k, n}), Tensor<float, 2>(c.data(), {m, n}));
+    kernelOf.autotune(30)(stream, Tensor<const T, 2>(first, {m, k}), Tensor<const T, 2>(b.data(), {k, n}), Tensor<float, 2>(c.data(), {m, n}));
     for (std::int64_t i = 0; i < m; i += 7)
       for (std::int64_t j = 0; j < n; j += 5) {
         float sum = 0;
@@ -184,7 +184,7 @@ TEST_CASE("Changing one candidate times that one alone", "[tune]") {
   OwnRecord record;
   std::vector<float> x(64, 1.0f), y(64);
   auto tune = [&] {
-    TuneOptions options;
+    TuneOptions options{.seconds = 30};
     options.device = Device::interpreter();
     TuneHooks hooks;
     hooks.workerProgram = self();
@@ -216,18 +216,18 @@ TEST_CASE("The record is asked first", "[tune]") {
   OwnRecord record;
   std::vector<float> x(64, 1.0f);
   Tensor<float, 1> view(x.data(), {64});
-  TuneResult first = tuned(twice, {.seconds = 0.3}, view);
+  TuneResult first = tuned(twice, {.seconds = 30}, view);
   REQUIRE_FALSE(first.fromRecord);
   REQUIRE(first.tried == 3);
-  TuneResult second = tuned(twice, {.seconds = 0.3}, view);
+  TuneResult second = tuned(twice, {.seconds = 30}, view);
   if (!first.noisy) {
     REQUIRE(second.fromRecord);
     REQUIRE(second.text == first.text);
     REQUIRE(second.micros == Approx(first.micros));
   }
-  REQUIRE(tuned(twice, {.seconds = 0.3, .again = true}, view).tried == 3);
+  REQUIRE(tuned(twice, {.seconds = 30, .again = true}, view).tried == 3);
   // Limits of the caller's own: another search, which the record does not keep, but whose times it knows.
-  TuneResult limited = tuned(twice, {.seconds = 0.3, .only = {{"B", {32, 64}}}}, view);
+  TuneResult limited = tuned(twice, {.seconds = 30, .only = {{"B", {32, 64}}}}, view);
   REQUIRE_FALSE(limited.stored);
   if (!first.noisy)
     REQUIRE(limited.tried == 0);
@@ -308,12 +308,43 @@ TEST_CASE("Budgets that are none, and tuning inside a kernel's body, are refused
   REQUIRE(ruleOf(0) == "tune_budget");
   REQUIRE(ruleOf(-1) == "tune_budget");
   REQUIRE(ruleOf(std::numeric_limits<double>::quiet_NaN()) == "tune_budget");
+
+  static constexpr auto nested = kernel("nested", [](Tensor<float, 1> X) {
+    auto [i] = grid(X, {32});
+    tune(twice, {.device = Device::interpreter()}, Tensor<float, 1>(nullptr, {32}));
+    X.store({i}, zeros<f32>({32}));
+  });
+  try {
+    nested(Device::interpreter().stream(), view);
+    FAIL("launched");
+  } catch (const UserError &e) {
+    REQUIRE(e.rule() == "launch_in_trace");
+    REQUIRE(e.message() == "kernel 'twice' is tuned inside a kernel body");
+    REQUIRE(e.loc().file.find("TuneCasesTest.cpp") != std::string::npos);
+  }
+}
+
+TEST_CASE("Timing on the arguments themselves is asked for, needs memory, and leaves it as it was", "[tune]") {
+  OwnRecord record;
+  std::vector<float> x(300);
+  std::iota(x.begin(), x.end(), 1.0f);
+  const std::vector<float> before = x;
+  TuneResult r = tuned(twice, {.seconds = 30, .inPlace = true, .again = true}, Tensor<float, 1>(x.data(), {300}));
+  REQUIRE(r.tried == 3);
+  REQUIRE(x == before);
+  try {
+    tuned(twice, {.seconds = 30, .inPlace = true, .again = true}, Tensor<float, 1>(nullptr, {300}));
+    FAIL("tuned");
+  } catch (const UserError &e) {
+    REQUIRE(e.rule() == "null_pointer");
+    REQUIRE(e.message() == "argument 0 is null, and inPlace times on the arguments themselves");
+  }
 }
 
 TEST_CASE("A result says what became of every candidate, as a table and as JSON", "[tune]") {
   OwnRecord record;
   std::vector<float> x(64, 1.0f);
-  TuneResult r = tuned(twice, {.seconds = 0.2, .store = false}, Tensor<float, 1>(x.data(), {64}));
+  TuneResult r = tuned(twice, {.seconds = 30, .store = false}, Tensor<float, 1>(x.data(), {64}));
   const std::string table = r.table();
   for (const char *text : {"B=32", "B=64", "B=128", "chosen", "default", "median us"})
     REQUIRE(table.find(text) != std::string::npos);

@@ -39,6 +39,12 @@ constexpr auto matmul = kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<cons
   C.store({m, n}, cast<bf16>(acc));
 });
 
+constexpr auto lookUp = kernel("look_up", [](Tensor<const i32, 1> I, Tensor<const float, 1> T, Tensor<float, 1> Y, Config &cfg) {
+  const int B = cfg.pick("B", {128, 256});
+  auto [i] = grid(I, {B});
+  Y.store({i}, T.at(cast<sectile::index>(I.load({i}, {B}))));
+});
+
 std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 FakeCudaState &fake() {
@@ -66,6 +72,7 @@ bool haveGpu() {
 
 /// Tunes scale on views without memory; the results of the fake driver's kernels are nobody's.
 TuneResult tuneScale(TuneOptions options) {
+  options.seconds = 60; // compiles on a busy machine
   options.verify = false;
   options.only = {{"warps", {0, 8}}, {"split", {0}}, {"cluster", {0}}};
   const auto args = scale.pack(Tensor<const float, 1>(nullptr, {1 << 20}), Tensor<float, 1>(nullptr, {1 << 20}));
@@ -222,4 +229,38 @@ TEST_CASE("On a real GPU the caller's tensors stay as they are, in place too", "
     INFO(r.errors);
     CHECK(r.said == "kept");
   }
+}
+
+TEST_CASE("On a real GPU tensors of integers come from the caller's memory", "[tune][gpu]") {
+  NEEDS_GPU
+  ChildResult r = inChild({{"SECTILE_CUDA_LIBRARY", ""}, {"SECTILE_CACHE", "0"}, {"SECTILE_TUNE_RECORD", "none"}}, [&] {
+    runtime::reloadEnv();
+    Device gpu = Device::gpu(0);
+    constexpr int n = 10000;
+    Buffer<i32> index(gpu, n);
+    Buffer<float> table(gpu, n), y(gpu, n);
+    std::vector<std::int32_t> places(n);
+    std::vector<float> values(n);
+    for (int i = 0; i < n; ++i) {
+      places[static_cast<std::size_t>(i)] = (i * 7919) % n;
+      values[static_cast<std::size_t>(i)] = static_cast<float>(i);
+    }
+    index.copyFrom(places);
+    table.copyFrom(values);
+    std::vector<std::int32_t> copied(n);
+    if (!copyFromDevice(gpu, index.data(), copied.data(), n * 4) || copied != places)
+      return std::string("the copy differs");
+    TuneOptions options{.seconds = 1, .store = false, .device = gpu};
+    TuneHooks hooks;
+    hooks.workerProgram = self();
+    TuneResult result = tuneWith(lookUp.desc(), lookUp.pack(index, table, y), options, hooks);
+    lookUp.with(result.config)(gpu.stream(), index, table, y);
+    std::vector<float> got = y.toHost();
+    for (int i = 0; i < n; ++i)
+      if (got[static_cast<std::size_t>(i)] != static_cast<float>((i * 7919) % n))
+        return fmt::format("wrong at {}", i);
+    return std::string("right");
+  });
+  INFO(r.errors);
+  CHECK(r.said == "right");
 }
