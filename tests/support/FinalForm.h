@@ -52,10 +52,13 @@ private:
     for (mlir::Operation &op : b)
       visit(op);
   }
+  // What the asynchronous copies of a store read lies apart for each warp.
   void touch(mlir::Value buffer, bool write) {
     while (auto view = buffer.getDefiningOp<tgpu::BufferViewOp>())
       buffer = view.getBuffer();
     auto alloc = buffer.getDefiningOp<tgpu::BufferAllocOp>();
+    if (!alloc)
+      return; // a slot of a pipe, which has barriers of its own
     std::int64_t begin = std::int64_t(*alloc.getOffset()), end = begin + alloc.getBuffer().getType().bytes();
     for (auto &[from, to, wrote] : open)
       ok &= to <= begin || end <= from || (!wrote && !write);
@@ -70,6 +73,12 @@ private:
       touch(copy.getBuffer(), false);
     else if (auto mma = llvm::dyn_cast<tgpu::MmaFmaOp>(op))
       touch(mma.getA(), false), touch(mma.getB(), false);
+    else if (auto product = llvm::dyn_cast<tgpu::WgmmaOp>(op)) {
+      if (llvm::isa<tgpu::BufferType>(product.getA().getType()))
+        touch(product.getA(), false);
+      touch(product.getB(), false);
+    } else if (auto roles = llvm::dyn_cast<tgpu::RolesOp>(op))
+      block(roles.getConsumer().front()); // the producer touches slots alone
     else if (auto loop = llvm::dyn_cast<mlir::scf::ForOp>(op))
       for (unsigned n = gen() % 4; n > 0; --n)
         block(*loop.getBody());
@@ -125,29 +134,43 @@ inline passes::PipelineOptions withoutPipelines() {
   return options;
 }
 
-/// A kernel and its arguments, run on the interpreter as written and thread by thread after the pipeline.
+/// A kernel and its arguments, run on the interpreter as written and thread by thread after the pipeline: with the stages of
+/// `options`, and without pipelines. Barriers of the latter.
 template <class... Hosts>
-int checkOnThreads(const std::string &text, passes::PipelineOptions options, Hosts... hosts) {
-  options.schedule.stages = 1;
-  auto copy = std::make_tuple(hosts...);
-  Interpreted kernel(text);
-  INFO(text << kernel.messages);
-  REQUIRE(kernel.program);
-  kernel.program->run(std::vector<KernelArg>{hosts.arg()...});
-
-  std::string messages;
-  bool ok = runPasses(
-      *kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
-  INFO("after the pipeline\n" << messages << textOf(*kernel.module));
-  REQUIRE(ok);
-  checkFinalForm(*kernel.module);
-  tgpu::ExecResult result = std::apply(
-      [&](auto &...h) { return runOnThreads(*kernel.module, std::vector<KernelArg>{h.arg()...}); }, copy);
-  auto same = [](auto &a, auto &b) {
-    return !std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(a.data[0]));
-  };
-  std::apply([&](auto &...h) { CHECK((same(hosts, h) && ...)); }, copy);
-  return int(result.total().barriers);
+int checkOnThreads(const std::string &text, passes::PipelineOptions options, const Hosts &...hosts) {
+  auto want = std::make_tuple(hosts...);
+  {
+    Interpreted kernel(text);
+    INFO(text << kernel.messages);
+    REQUIRE(kernel.program);
+    std::apply([&](auto &...h) { kernel.program->run(std::vector<KernelArg>{h.arg()...}); }, want);
+  }
+  int barriers = 0;
+  std::vector<int> allStages{1};
+  if (options.schedule.stages != 1)
+    allStages.push_back(options.schedule.stages);
+  for (int stages : allStages) {
+    options.schedule.stages = stages;
+    auto got = std::make_tuple(hosts...);
+    Interpreted kernel(text);
+    std::string messages;
+    bool ok = runPasses(
+        *kernel.module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
+    INFO("after the pipeline, stages " << stages << "\n" << messages << textOf(*kernel.module));
+    REQUIRE(ok);
+    checkFinalForm(*kernel.module);
+    tgpu::ExecResult result = std::apply(
+        [&](auto &...h) { return runOnThreads(*kernel.module, std::vector<KernelArg>{h.arg()...}); }, got);
+    auto same = [](auto &a, auto &b) {
+      return !std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(a.data[0]));
+    };
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      CHECK((same(std::get<i>(want), std::get<i>(got)) && ...));
+    }(std::index_sequence_for<Hosts...>());
+    if (stages == 1)
+      barriers = int(result.total().barriers);
+  }
+  return barriers;
 }
 
 template <class T> Host<T> smallNumbers(std::vector<std::int64_t> shape, unsigned seed) {

@@ -20,15 +20,16 @@ struct Counts {
   int shuffles = 0, buffers = 0, swizzled = 0;
 };
 
-/// Runs the kernel as written and thread by thread after the pipeline; both must agree bit for bit.
-template <class... Hosts> Counts run(const std::string &text, int warps, Hosts... hosts) {
+/// Runs the kernel as written and thread by thread after the pipeline; both must agree bit for bit. `stages` 1: products of
+/// warps.
+template <class... Hosts> Counts run(const std::string &text, int warps, int stages, Hosts... hosts) {
   auto copy = std::make_tuple(hosts...);
   Interpreted kernel(text);
   INFO(text << kernel.messages);
   REQUIRE(kernel.program);
   kernel.program->run(std::vector<KernelArg>{hosts.arg()...});
   passes::PipelineOptions options;
-  options.schedule.stages = 1; // products of warps
+  options.schedule.stages = stages;
   options.schedule.warps = warps;
   mlir::PassManager pm(&kernel.context);
   passes::buildPipeline(pm, options);
@@ -80,7 +81,8 @@ TEST_CASE("a product's result becomes the next one's fp8 operand by shuffles", "
                      f8 + ">, tensor<32x32x" + f8 + R"(>, tensor<64x32xf32>
     tile.store %r, %C[%m, %n] : tensor<64x32xf32>, !tile.tensor<2, f32>)");
   for (int warps : {1, 4}) {
-    Counts counts = run(text, warps, smallNumbers<e4m3>({64, 32}, 1), smallNumbers<e4m3>({32, 32}, 2),
+    run(text, warps, 0, smallNumbers<e4m3>({64, 32}, 1), smallNumbers<e4m3>({32, 32}, 2), Host<f32>({64, 32}, -1.0f));
+    Counts counts = run(text, warps, 1, smallNumbers<e4m3>({64, 32}, 1), smallNumbers<e4m3>({32, 32}, 2),
                         Host<f32>({64, 32}, -1.0f));
     INFO(warps << " warps");
     CHECK((warps == 1 ? counts.shuffles >= 1 : counts.shuffles + counts.buffers >= 1));
@@ -103,7 +105,7 @@ TEST_CASE("transposes through swizzled buffers", "[passes][swizzle]") {
                                                                                                        R"(>
     tile.store %t, %Y[%j, %i] : tensor<)" + c + "x" + r + "x" + e + ">, " + view);
     INFO(e << " " << rows << " x " << columns << ", " << warps << " warps");
-    Counts counts = run(text, warps, smallNumbers<T>({rows + 16, columns + 16}, 5),
+    Counts counts = run(text, warps, 1, smallNumbers<T>({rows + 16, columns + 16}, 5),
                         Host<T>({columns + 16, rows + 16}, T(1.0f)));
     CHECK(counts.buffers + counts.shuffles == 1);
     return counts.swizzled;

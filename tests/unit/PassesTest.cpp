@@ -102,7 +102,8 @@ TEST_CASE("ResolveTails and AssignLayouts keep the meaning of random kernels", "
 
     mlir::OwningOpRef<mlir::ModuleOp> again =
         mlir::parseSourceString<mlir::ModuleOp>(kernel.text, &before.context);
-    passes::PipelineOptions options = withoutPipelines();
+    passes::PipelineOptions options;
+    options.schedule.stages = seed % 4 == 2 ? 0 : 1;
     options.schedule.warps = seed % 3 == 0 ? 0 : 1 << (seed % 4);
     ok = runPasses(
         *again, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
@@ -143,7 +144,7 @@ std::string matmulText(int m, int n, int k, DType operand, DType sum, const std:
 template <class T, class S>
 void checkMatmul(int m, int n, int k, const std::string &policy = "exact", int warps = 0) {
   std::string text = matmulText(m, n, k, dtypeOf<T>, dtypeOf<S>, policy);
-  passes::PipelineOptions options = withoutPipelines();
+  passes::PipelineOptions options;
   options.schedule.warps = warps;
   std::int64_t M = m + 5, N = n + 3, K = 2 * k + 7;
   Host<T> a = smallNumbers<T>({M, K}, 1), b = smallNumbers<T>({K + 4, N}, 2);
@@ -189,6 +190,14 @@ TEST_CASE("products on threads: types, tile sizes, warps", "[passes]") {
   SECTION("warps by hand") {
     for (int warps : {1, 2, 4, 8})
       checkMatmul<bf16, f32>(32, 32, 16, "exact", warps);
+  }
+  SECTION("products of warpgroups") {
+    checkMatmul<bf16, f32>(64, 64, 64);
+    checkMatmul<bf16, f32>(128, 96, 32);
+    checkMatmul<bf16, f32>(64, 48, 48, "exact", 4);
+    checkMatmul<f16, f16>(128, 64, 32, "exact", 8);
+    checkMatmul<e4m3, f32>(64, 32, 64);
+    checkMatmul<i8, i32>(64, 48, 32);
   }
 }
 
@@ -341,13 +350,15 @@ void checkMaskedMatmul(MaskForm aForm, MaskForm bForm, int m, int n, int k,
   REQUIRE(resolved);
   CHECK(differing(run(*resolved), expected) == 0);
 
-  mlir::OwningOpRef<mlir::ModuleOp> final = mlir::parseSourceString<mlir::ModuleOp>(text, &kernel.context);
-  ok = runPasses(
-      *final, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, withoutPipelines()); }, messages);
-  INFO("after the pipeline\n" << messages << textOf(*final));
-  REQUIRE(ok);
-  checkFinalForm(*final);
-  CHECK(differing(run(OnThreads{*final}), expected) == 0);
+  for (const passes::PipelineOptions &options : {withoutPipelines(), passes::PipelineOptions()}) {
+    mlir::OwningOpRef<mlir::ModuleOp> final = mlir::parseSourceString<mlir::ModuleOp>(text, &kernel.context);
+    ok = runPasses(
+        *final, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
+    INFO("after the pipeline\n" << messages << textOf(*final));
+    REQUIRE(ok);
+    checkFinalForm(*final);
+    CHECK(differing(run(OnThreads{*final}), expected) == 0);
+  }
 }
 
 } // namespace
