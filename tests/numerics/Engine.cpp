@@ -101,7 +101,7 @@ std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &
   options.schedule.warps = schedule.warps;
   options.schedule.cluster = schedule.cluster;
   options.schedule.split = schedule.split;
-  options.schedule.stages = 1; // products of warps
+  options.schedule.stages = schedule.stages;
   mlir::PassManager pm(context.get());
   passes::buildPipeline(pm, options);
   if (mlir::failed(pm.run(*module))) {

@@ -34,8 +34,8 @@ struct Options {
 constexpr const char *usage = R"(usage: sectile_whitebox numerics [mode] [options]
 Modes:
   --interp          every case on the interpreter against the host reference (default)
-  --threads         every case lowered with each schedule (warps per block, blocks of a cluster, shared loops) and run
-                    thread by thread on the executor, against the host reference
+  --threads         every case lowered with each schedule (warps per block, blocks of a cluster, shared loops, slots of
+                    pipelines) and run thread by thread on the executor, against the host reference
   --assemble        every case lowered and assembled; a part of them for every target
   --gpu             every case on GPU 0, against the host reference and the interpreter
   --list            names of the cases
@@ -248,21 +248,26 @@ Outcome threadsCase(const Options &o, const Case &c) {
   if (p.outcome.kind != Outcome::passed)
     return p.outcome;
   Outcome r = checkInterpreter(p, p.expected, false);
-  static constexpr Schedule schedules[] = {{},     {1},       {2},       {4},       {8},       {16},
-                                           {0, 2}, {2, 4}, {4, 8}, {0, 0, 1}, {0, 0, 2}, {2, 0, 5}};
+  // The last ones: with pipelines and products of warpgroups.
+  static constexpr Schedule schedules[] = {{},        {1},       {2},       {4},          {8},          {16},
+                                           {0, 2},    {2, 4},    {4, 8},    {0, 0, 1},    {0, 0, 2},    {2, 0, 5},
+                                           {0, 0, 0, 0}, {4, 0, 0, 2}, {8, 0, 0, 3}};
+  const bool products = p.text.find("tile.mma") != std::string::npos;
   int ran = 0;
   for (const Schedule &schedule : schedules) {
+    if (schedule.stages != 1 && !products)
+      continue; // the same code
     std::vector<Memory> memory = p.before;
     bool limit = false;
     std::string problem = runOnThreads(p.text, launchArguments(p.kernel, memory),
                                        o.arch.empty() ? "sm_90a" : o.arch, schedule, limit);
-    if (limit && (schedule.warps || schedule.cluster || schedule.split))
+    if (limit && (schedule.warps || schedule.cluster || schedule.split || schedule.stages > 1))
       continue; // too few threads for its registers, a product on a cluster
     if (problem.empty())
       problem = compare(p.kernel, p.expected, p.before, memory);
     if (!problem.empty())
-      return failure(fmt::format("warps {}, cluster {}, split {}: {}", schedule.warps, schedule.cluster,
-                                 schedule.split, problem));
+      return failure(fmt::format("warps {}, cluster {}, split {}, stages {}: {}", schedule.warps, schedule.cluster,
+                                 schedule.split, schedule.stages, problem));
     ++ran;
   }
   return ran > 1 ? r : failure("no schedule was possible");
