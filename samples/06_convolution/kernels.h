@@ -21,7 +21,10 @@ inline constexpr auto convolution = kernel("convolution", [](Tensor<const T, 4> 
                                                              Const<i32> padding, Const<i32> dilation,
                                                              Config &cfg) {
   const int TY = cfg.pick("TY", {8, 4, 16, 2}), TX = cfg.pick("TX", {16, 8, 32, 4});
-  const int BO = cfg.pick("BO", {128, 64, 256, 32}), BC = cfg.pick("BC", {64, 32, 128, 16});
+  const int BO = cfg.pick("BO", {128, 64, 256, 32});
+      // Single elements take more registers on their way than windows that are loaded whole.
+      const int BC =
+          stride == 1 ? cfg.pick("BC", {64, 32, 128, 16}) : cfg.pick("BC", {32, 64, 128, 16});
   auto [n, y, x, o] = grid(Y, {1, TY, TX, BO});
   Tile acc = zeros<f32>({TY * TX, BO});
   for (Tile tap : range(0, W.dim(0) * W.dim(1)))
