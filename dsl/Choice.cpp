@@ -32,6 +32,9 @@ using autotune::RecordKey;
 using autotune::RecordRow;
 using autotune::RecordSet;
 
+/// Schedule choices that the tuner leaves to the rules, and that may be set by hand all the same.
+constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks}, {"repack", &Config::repack}};
+
 /// `text` without its first word, which becomes `word`. False at the end.
 bool nextWord(std::string_view &text, std::string_view &word) {
   if (text.empty())
@@ -170,11 +173,12 @@ std::optional<Config> parseChoice(std::string_view text) {
     if (error != std::errc() || end != digits.data() + digits.size() || !names.insert(name).second)
       return std::nullopt;
     bool isField = false;
-    for (const autotune::ScheduleField &field : autotune::scheduleFields())
-      if (field.name == name) {
-        config.*field.member = value;
-        isField = true;
-      }
+    for (std::span<const autotune::ScheduleField> fields : {autotune::scheduleFields(), std::span<const autotune::ScheduleField>(byHandAlone)})
+      for (const autotune::ScheduleField &field : fields)
+        if (field.name == name) {
+          config.*field.member = value;
+          isField = true;
+        }
     if (!isField)
       config.set(name, value);
   }

@@ -360,19 +360,26 @@ void runOnInterpreter(const CompiledKernel &compiled, const detail::KernelDesc &
     compiled.program->run(args);
 }
 
-/// Copies the rows of a tensor to rows of another pitch; the dtype stands for all of its size.
+/// Copies a tensor whose rows are those of the copy, or run along its second-last axis; the dtype stands for all of its size.
 template <class T> void copyRows(const Stream &stream, RepackedArgs::Copy copy, std::source_location where) {
   static constexpr auto copyKernel = kernel("sectile_copy_rows", [](Tensor<const T, 5> X, Tensor<T, 5> Y, Config &cfg) {
-    const int R = cfg.pick("R", {16, 64}), C = cfg.pick("C", {256, 64});
+    const int R = cfg.pick("R", {16}), C = cfg.pick("C", {256});
     auto [a, b, c, r, k] = grid(Y, {1, 1, 1, R, C});
     Y.store({a, b, c, r, k}, X.load({a, b, c, r, k}, {1, 1, 1, R, C}));
   });
+  static constexpr auto turnKernel = kernel("sectile_turn_rows", [](Tensor<const T, 5> X, Tensor<T, 5> Y, Config &cfg) {
+    const int R = cfg.pick("R", {64}), C = cfg.pick("C", {64});
+    auto [a, b, c, r, k] = grid(Y, {1, 1, 1, R, C});
+    Y.store({a, b, c, r, k}, permute(X.load({a, b, c, k, r}, {1, 1, 1, C, R}), {0, 1, 2, 4, 3}));
+  });
   copy.from.dtype = copy.to.dtype = dtypeOf<T>;
+  const bool turns = copy.from.strides[4] != 1 && copy.from.dims[4] > 1;
+  if (turns) {
+    std::swap(copy.from.dims[3], copy.from.dims[4]);
+    std::swap(copy.from.strides[3], copy.from.strides[4]);
+  }
   const std::array<KernelArg, 2> args{copy.from, copy.to};
-  Config config;
-  if (copy.from.strides[4] != 1) // rows of the source run along another axis: square tiles
-    config.set("R", 64).set("C", 64);
-  detail::launch(copyKernel.desc(), stream, args, &config, where);
+  detail::launch(turns ? turnKernel.desc() : copyKernel.desc(), stream, args, nullptr, where);
 }
 
 /// Launches with copies of arguments that the TMA unit cannot load as they lie; false, and nothing launched, where that
@@ -380,9 +387,9 @@ template <class T> void copyRows(const Stream &stream, RepackedArgs::Copy copy, 
 bool launchRepacked(const detail::KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args,
                     const Config *overrides, const CompiledKernel &compiled, std::source_location where) {
   const int how = compiled.config.repack; // set by hand, or by the tuning record
-  if (how == 1)
-    return false;
   FunctionArgs passed(kernel, args);
+  if (how == 1 || !RepackedArgs::isWished(compiled.launch.repacks, passed.get()))
+    return false;
   const runtime::CallSite site{kernel.name, where};
   runtime::checkArguments(compiled.launch, passed.get(), site);
   const std::int64_t programs = runtime::gridPrograms(compiled.launch, passed.get(), site);

@@ -30,6 +30,9 @@ public:
   static std::optional<RepackedArgs> choose(std::span<const Repack> wishes, std::span<const KernelArg> args,
                                             std::int64_t programs, bool always);
 
+  /// Some argument lies otherwise than a copy would: choose() may find something. For every launch, so it is quick.
+  static bool isWished(std::span<const Repack> wishes, std::span<const KernelArg> args);
+
   std::int64_t bytes() const { return total; }
   /// The memory of all copies, at a multiple of 128 bytes.
   void place(void *memory);

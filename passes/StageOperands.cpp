@@ -163,8 +163,10 @@ private:
       return std::nullopt;
     if (auto unit = tmaAxis(seen->load.getX()))
       if (auto panels = panelsOf(*seen, v, isA, row, *unit))
-        if (Value buffer = staged(seen->load, *unit, panels->span, row.policyOnly))
+        if (Value buffer = staged(seen->load, *unit, panels->span, row.policyOnly)) {
+          note(seen->load, *unit); // rows that start at lines of memory are faster still
           return Operand{buffer, panels->mn};
+        }
     wishFor(*seen, v, isA, row);
     return std::nullopt;
   }
@@ -200,16 +202,9 @@ private:
   /// Notes on the argument that the operand could be staged if the tensor lay otherwise.
   void wishFor(const SeenLoad &seen, Value v, bool isA, const MmaRow &row) {
     tgpu::GlobalLoadOp load = seen.load;
-    auto arg = dyn_cast<BlockArgument>(load.getX());
-    if (!arg || arg.getOwner()->getParentOp() != func.getOperation())
-      return;
-    const unsigned n = arg.getArgNumber();
-    if (!func.getArgAttr(n, readOnlyAttr) || !func.getArgAttr(n, smallAttr) || func.getArgAttr(n, tgpu::repackAttr) ||
-        cast<tileir::TensorType>(arg.getType()).getRank() < 2)
-      return;
     // The axis that has stride 1 already, else K, which every instruction takes.
     SmallVector<int64_t> candidates;
-    if (auto unit = tmaAxisOf(arg))
+    if (auto unit = tmaAxisOf(load.getX()))
       candidates.push_back(*unit);
     for (ArrayRef<int64_t> axes : {seen.axes[isA ? 1 : 0], seen.axes[isA ? 0 : 1]})
       if (axes.size() == 1)
@@ -218,15 +213,26 @@ private:
     for (int64_t unit : candidates) {
       if (!panelsOf(seen, v, isA, row, unit))
         continue;
-      if (!accessLimits(load.getOffsets(), shape, load.getAxes(), load.getLo(), load.getHi()) || !comesFirst(load) ||
-          !RoleSlice().add(load))
-        return;
-      SmallVector<int64_t> wish{unit};
-      for (auto [offset, length] : llvm::zip_equal(load.getOffsets(), shape))
-        wish.push_back(isOfProgram(offset) ? length : 0);
-      func.setArgAttr(n, tgpu::repackAttr, b.getDenseI64ArrayAttr(wish));
+      if (accessLimits(load.getOffsets(), shape, load.getAxes(), load.getLo(), load.getHi()) && comesFirst(load) &&
+          RoleSlice().add(load))
+        note(load, unit);
       return;
     }
+  }
+
+  /// Lets the launch copy the tensor so that `unit` has stride 1: see Repack in ir/base/Artifact.h.
+  void note(tgpu::GlobalLoadOp load, int64_t unit) {
+    auto arg = dyn_cast<BlockArgument>(load.getX());
+    if (!arg || arg.getOwner()->getParentOp() != func.getOperation())
+      return;
+    const unsigned n = arg.getArgNumber();
+    if (!func.getArgAttr(n, readOnlyAttr) || !func.getArgAttr(n, smallAttr) || func.getArgAttr(n, tgpu::repackAttr) ||
+        cast<tileir::TensorType>(arg.getType()).getRank() < 2)
+      return;
+    SmallVector<int64_t> wish{unit};
+    for (auto [offset, length] : llvm::zip_equal(load.getOffsets(), shapeOf(load.getType())))
+      wish.push_back(isOfProgram(offset) ? length : 0);
+    func.setArgAttr(n, tgpu::repackAttr, b.getDenseI64ArrayAttr(wish));
   }
 
   /// One value for a whole program.

@@ -150,6 +150,8 @@ TEST_CASE("A choice is text: picks and schedule, without what follows from the a
   CHECK(parseChoice(choiceText(config)) == config);
   CHECK(choiceText(Config()) == "");
   CHECK(parseChoice("") == Config());
+  config.stages = 3, config.cluster = 2, config.raster = 4, config.repack = 2, config.blocks = 2;
+  CHECK(parseChoice(choiceText(config)) == config);
   for (const char *bad : {"BM", "BM=", "=3", "BM=3x", "BM=3 BM=4", "BM=3  BK=4", " BM=3", "BM=99999999999", "warps=8 warps=8", "BM=3.5", "\n"})
     CHECK_FALSE(parseChoice(bad));
   CHECK(parseChoice("BM=-3")->get("BM") == -3);
