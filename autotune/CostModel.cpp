@@ -179,7 +179,8 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
     if (a.writes)
       storedBytes = std::max(storedBytes, a.bytes);
   }
-  std::int64_t left = target.sharedBytesPerBlock - 1024;
+  const int wantedBlocks = std::max(1, config.blocks); // per multiprocessor
+  std::int64_t left = std::min<std::int64_t>(target.sharedBytesPerBlock, target.sharedBytesPerSm / wantedBlocks - target.sharedBytesReserved) - 1024;
   if (out.pipelined && stageBytes > 0) {
     // Results leave in pieces: a quarter of a tile at a time is enough room.
     left -= std::min<std::int64_t>(storedBytes, 32 * 1024) / 2;

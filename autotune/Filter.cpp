@@ -60,6 +60,16 @@ std::string whyNot(const Target &target, const TracedWork &traced, const Config 
                        target.arch, target.registersPerThread);
   if (config.stages > 1 && !predicted.pipelined)
     return fmt::format("{} stages, and no loads that the TMA unit of {} makes ahead", config.stages, target.arch);
+  if (config.blocks > 1) {
+    if (!predicted.pipelined)
+      return fmt::format("{} blocks per multiprocessor, and no loads that the TMA unit of {} makes ahead", config.blocks, target.arch);
+    if (predicted.registers * threads * config.blocks > target.registersPerSm)
+      return fmt::format("about {:.0f} registers of each of {} threads in {} blocks, {} has {} per multiprocessor", predicted.registers, threads,
+                         config.blocks, target.arch, target.registersPerSm);
+    if ((predicted.sharedBytes + target.sharedBytesReserved) * config.blocks > target.sharedBytesPerSm)
+      return fmt::format("{} bytes of shared memory in each of {} blocks, {} has {} per multiprocessor", predicted.sharedBytes, config.blocks,
+                         target.arch, target.sharedBytesPerSm);
+  }
   if (predicted.sharedBytes > target.sharedBytesPerBlock)
     return fmt::format("{} bytes of shared memory{}, {} has {} per block", predicted.sharedBytes,
                        predicted.pipelined ? fmt::format(" for {} stages", predicted.stages) : std::string(), target.arch,

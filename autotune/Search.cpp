@@ -104,19 +104,10 @@ private:
   }
   /// As a launch compiles it for these arguments.
   std::string compiledFor(const Candidate &c, std::span<const KernelArg> given) {
-    return compiledFrom(kernel, given, c.config);
-  }
-  template <class Kernel> std::string compiledFrom(const Kernel &k, std::span<const KernelArg> given, const Config &config) {
-    const CompiledKernel *previous = nullptr;
-    if constexpr (requires { compile(k, given, &config, setup.device.arch(), true, previous); }) {
-      auto compiled = compile(k, given, &config, setup.device.arch(), /*apart=*/true, previous);
-      auto apart = [](const auto &list) { return areApart(list); };
-      if (compiled->launch.assumesApart && !apart(placed(wholeArgs())))
-        compiled = compile(k, given, &config, setup.device.arch(), /*apart=*/false, previous);
-      return runtime::serialize(compiled->module->artifact());
-    } else {
-      return runtime::serialize(compile(k, given, &config, setup.device.arch(), previous)->module->artifact());
-    }
+    auto compiled = compile(kernel, given, &c.config, setup.device.arch(), /*apart=*/true, nullptr);
+    if (compiled->launch.assumesApart && !areApart(placed(wholeArgs())))
+      compiled = compile(kernel, given, &c.config, setup.device.arch(), /*apart=*/false, nullptr);
+    return runtime::serialize(compiled->module->artifact());
   }
   /// Arguments at addresses that lie as those of the device will; there is no memory there.
   static std::vector<KernelArg> placed(const GeneratedArgs &generated) {

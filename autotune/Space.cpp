@@ -15,7 +15,8 @@ namespace {
 
 constexpr ScheduleField fields[] = {
     {"warps", &Config::warps},   {"stages", &Config::stages}, {"cluster", &Config::cluster},
-    {"raster", &Config::raster}, {"split", &Config::split},
+    {"raster", &Config::raster}, {"split", &Config::split},   {"blocks", &Config::blocks},
+    {"repack", &Config::repack},
 };
 
 using Values = std::vector<int>;
@@ -30,6 +31,13 @@ const ScheduleField *fieldOf(std::string_view name) {
     if (f.name == name)
       return &f;
   return nullptr;
+}
+
+std::string fieldNames() {
+  std::string text;
+  for (const ScheduleField &f : fields)
+    text += (text.empty() ? "" : ", ") + std::string(f.name);
+  return text;
 }
 
 std::string listText(const Values &list) { return fmt::format("{{{}}}", fmt::join(list, ", ")); }
@@ -209,7 +217,7 @@ private:
         for (const auto &[n, v] : asked)
           names += n + ", ";
         fail(kernel, where, fmt::format("\"{}\" is no number of this kernel", name), "tune_only",
-             fmt::format("name one of {}warps, stages, cluster, raster, split", names));
+             fmt::format("name one of {}{}", names, fieldNames()));
       }
   }
 
@@ -229,6 +237,8 @@ private:
       return products && target->has(Feature::tma) ? Values{0, 2, 3, 4, 1} : Values{0};
     if (name == "raster")
       return products && work.grid.size() >= 2 && work.grid[work.grid.size() - 2] > 1 ? Values{0, 2, 4, 8, 16} : Values{0};
+    if (name == "blocks")
+      return products && target->has(Feature::tma) ? Values{0, 2} : Values{0};
     if (name == "cluster")
       return !products && target->clusterBlocks > 1 && work.largestReduced >= 2048 ? Values{0, 1, 2, 4, 8} : Values{0};
     if (name == "split")

@@ -129,6 +129,9 @@ TEST_CASE("The space is every combination of picks and schedules, each kept or d
   REQUIRE(reasonOf(space, "BK=64 BM=16 BN=32 stages=2") ==
           "2 stages, and no loads that the TMA unit of sm_90a makes ahead");
 
+  REQUIRE(reasonOf(space, "BK=64 BM=128 BN=256 blocks=2").starts_with("about 1"));
+  REQUIRE(reasonOf(space, "BK=64 BM=128 BN=128 blocks=2") == "not dropped");
+
   // The same text twice would be compiled twice.
   std::vector<std::string> texts;
   for (const Candidate &c : space.candidates)
@@ -159,7 +162,7 @@ TEST_CASE("A kernel without picks is its schedules; the interpreter has none", "
 
 TEST_CASE("The caller limits the space by values, by hand and by conditions", "[tune]") {
   SpaceLimits limits;
-  limits.only = {{"BM", {64, 128}}, {"BN", {128}}, {"BK", {64}}, {"warps", {4, 8}}, {"stages", {0}}, {"raster", {0}}, {"split", {0}}};
+  limits.only = {{"BM", {64, 128}}, {"BN", {128}}, {"BK", {64}}, {"warps", {4, 8}}, {"stages", {0}}, {"raster", {0}}, {"split", {0}}, {"blocks", {0}}};
   Space four = productSpace(4096, limits);
   REQUIRE(four.size() == 4);
 

@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
       return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string &part) { return name.find(part) != std::string::npos; });
     };
     TuneOptions products;
-    products.only = {{"warps", {0, 4, 8}}, {"stages", {0, 3}}, {"raster", {0}}, {"split", {0}}};
+    products.only = {{"warps", {0, 4, 8}}, {"stages", {0, 3}}, {"raster", {0}}, {"split", {0}}, {"blocks", {0, 2}}};
     constexpr std::int64_t shapes[][3] = {{4096, 4096, 4096}, {8192, 8192, 8192}, {2048, 2048, 2048}, {1024, 1024, 1024}, {1000, 1000, 1000}, {4096, 4096, 1024},
                                           {2048, 8192, 4096}, {8192, 1024, 2048}, {3072, 4096, 6144}, {4096, 11008, 4096}, {2304, 2560, 4096}, {512, 4096, 4096}};
     for (const auto &[m, n, k] : shapes)
