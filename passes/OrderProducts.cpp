@@ -3,8 +3,8 @@
 ///
 /// Before: tgpu.wgmma whose results anyone may use. After: every other op that uses a result uses that of a
 /// tgpu.wgmma_wait, and no result leaves a region but through one, except in loops that only accumulate: there the
-/// products of one iteration stay under way while the next is issued, also where a branch leaves some iterations out.
-/// Such a loop waits behind its products for those of earlier iterations, and for all behind it.
+/// products of one iteration stay under way while the next is issued. Such a loop waits at its end for the products of
+/// earlier iterations, and for all behind it.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -29,47 +29,11 @@ bool hasProducts(Operation *op) {
   return op->walk([](tgpu::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Where the products of a loop stand: its body, or a branch in it that is not always taken and is all that has products.
-Block *blockOfProducts(scf::ForOp loop) {
-  Operation *only = nullptr;
-  int count = 0;
-  for (Operation &op : loop.getBody()->without_terminator())
-    if (hasProducts(&op)) {
-      only = &op;
-      ++count;
-      if (op.getNumRegions() && !isa<scf::IfOp>(op))
-        return nullptr;
-    }
-  if (!only)
-    return nullptr;
-  auto branch = dyn_cast<scf::IfOp>(only);
-  if (!branch)
-    return loop.getBody();
-  // One side has products directly, the other one none.
-  if (count > 1 || branch.getNumResults() == 0)
-    return nullptr;
-  Block *taken = nullptr;
-  for (Region &region : branch->getRegions())
-    for (Block &block : region)
-      for (Operation &op : block)
-        if (hasProducts(&op)) {
-          if (op.getNumRegions() || (taken && taken != &block))
-            return nullptr;
-          taken = &block;
-        }
-  return taken;
-}
-
 /// The products of a loop, if each only adds to a carried value: acc comes from an argument of the loop, or from
-/// another product of it, and goes back to the same argument, and nothing else sees it. In a branch the other side passes the
-/// argument on.
+/// another product of it, and goes back to the same argument, and nothing else sees it.
 SmallVector<tgpu::WgmmaOp> accumulating(scf::ForOp loop) {
-  Block *block = blockOfProducts(loop);
-  if (!block)
-    return {};
-  auto branch = block == loop.getBody() ? scf::IfOp() : cast<scf::IfOp>(block->getParentOp());
   SmallVector<tgpu::WgmmaOp> products;
-  for (Operation &op : block->without_terminator()) {
+  for (Operation &op : loop.getBody()->without_terminator()) {
     if (op.getNumRegions() && hasProducts(&op))
       return {};
     if (auto product = dyn_cast<tgpu::WgmmaOp>(op))
@@ -79,38 +43,26 @@ SmallVector<tgpu::WgmmaOp> accumulating(scf::ForOp loop) {
     return {};
   for (tgpu::WgmmaOp product : products) {
     // Registers of a, and buffers that threads fill, change in the next iteration.
-    if (isTile(product.getA()) || !product.getResult().hasOneUse())
+    if (isTile(product.getA()) || !product.getResult().hasOneUse() || !product.getAcc().hasOneUse())
       return {};
     for (Value buffer : {product.getA(), Value(product.getB())})
       if (buffer.getDefiningOp<tgpu::BufferAllocOp>())
         return {};
     Value start = product.getAcc();
     while (auto before = start.getDefiningOp<tgpu::WgmmaOp>()) {
-      if (before->getBlock() != block || !start.hasOneUse())
+      if (before->getBlock() != loop.getBody())
         return {};
       start = before.getAcc();
     }
     OpOperand *use = &*product.getResult().use_begin();
     while (auto next = dyn_cast<tgpu::WgmmaOp>(use->getOwner())) {
-      if (next->getBlock() != block || next.getAcc() != use->get())
+      if (next->getBlock() != loop.getBody() || next.getAcc() != use->get())
         return {};
       use = &*next.getResult().use_begin();
     }
     auto arg = dyn_cast<BlockArgument>(start);
-    if (!arg || arg.getOwner() != loop.getBody() || arg.getArgNumber() == 0 || use->getOwner() != block->getTerminator())
-      return {};
-    if (branch) {
-      // The argument goes into the first product and through the other side, the branch's result back.
-      Operation *other = block == branch.thenBlock() ? branch.elseYield() : branch.thenYield();
-      const unsigned n = use->getOperandNumber();
-      Value result = branch.getResult(n);
-      if (other->getOperand(n) != arg || llvm::range_size(arg.getUses()) != 2 || !result.hasOneUse())
-        return {};
-      use = &*result.use_begin();
-    } else if (!arg.hasOneUse()) {
-      return {};
-    }
-    if (use->getOwner() != loop.getBody()->getTerminator() || use->getOperandNumber() != arg.getArgNumber() - 1)
+    if (!arg || arg.getOwner() != loop.getBody() || arg.getArgNumber() == 0 ||
+        use->getOwner() != loop.getBody()->getTerminator() || use->getOperandNumber() != arg.getArgNumber() - 1)
       return {};
   }
   return products;
@@ -183,16 +135,13 @@ private:
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       SmallVector<tgpu::WgmmaOp> products = accumulating(loop);
       if (!products.empty()) {
-        Operation *end = products.back()->getBlock()->getTerminator();
+        Operation *end = loop.getBody()->getTerminator();
         OpBuilder b(end);
         tgpu::WgmmaWaitOp::create(b, products.back()->getLoc(), TypeRange(), products.size(), ValueRange());
         SmallVector<Value> values;
         for (OpOperand &yielded : end->getOpOperands())
-          if (llvm::is_contained(products, yielded.get().getDefiningOp<tgpu::WgmmaOp>())) {
-            auto branch = dyn_cast<scf::IfOp>(end->getParentOp());
-            unsigned n = yielded.getOperandNumber();
-            values.push_back(loop.getResult(branch ? branch.getResult(n).use_begin()->getOperandNumber() : n));
-          }
+          if (llvm::is_contained(products, yielded.get().getDefiningOp<tgpu::WgmmaOp>()))
+            values.push_back(loop.getResult(yielded.getOperandNumber()));
         b.setInsertionPointAfter(loop);
         auto wait = tgpu::WgmmaWaitOp::create(b, loop.getLoc(), ValueRange(values).getTypes(), 0, values);
         for (auto [value, ready] : llvm::zip_equal(values, wait.getResults()))

@@ -309,6 +309,9 @@ static std::string whyNotBulk(tgpu::GlobalStoreOp op, ArrayRef<Attribute> accumu
     return "its rows of " + std::to_string(shape.back() * bytes) + " bytes make no strips of 16 rows and a multiple of 32 bytes";
   if (std::string why = whyNoLimits(op); !why.empty())
     return why;
+  if (auto limits = accessLimits(op.getOffsets(), shape, op.getAxes(), op.getLo(), op.getHi());
+      limits && !isMultiple(func, limits->limits.back(), 16 / bytes))
+    return "rows may end inside 16 bytes, which the TMA unit writes whole";
   if (rank > 2 && op->getParentOp() == func.getOperation())
     return "rows of a tile of rank " + std::to_string(rank) + " are no strips of 16 along one axis";
   return "the kernel may write or read the same elements again while copies of the TMA unit are under way";

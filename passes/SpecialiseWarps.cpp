@@ -33,16 +33,19 @@ struct RoleRegisters {
   int64_t producer = 0, consumer = 0;
 };
 /// Of a multiprocessor, and what one thread can have at its entry and later.
-constexpr int64_t allRegisters = 65536, mostAtEntry = 255, mostRegisters = 240, producerRegisters = 24;
+constexpr int64_t allRegisters = 65536, mostAtEntry = 255, mostRegisters = 240;
+/// Of the thread that loads: addresses and slots alone, or also what it reads from memory to know where and whether.
+constexpr int64_t producerRegisters = 24, readingProducerRegisters = 40;
 
 /// The producer gives up what it does not need, if the consumers can have more than at their entry.
-RoleRegisters registersFor(int64_t consumerWarps, int64_t blocks) {
+RoleRegisters registersFor(int64_t consumerWarps, int64_t blocks, bool producerReads) {
+  const int64_t producer = producerReads ? readingProducerRegisters : producerRegisters;
   const int64_t consumers = consumerWarps * 32, producers = producerWarps * 32;
   const int64_t entry = allRegisters / blocks / (consumers + producers) / 8 * 8;
   if (entry >= mostAtEntry)
     return {};
-  const int64_t left = entry * (consumers + producers) - producerRegisters * producers;
-  return {producerRegisters, std::min(mostRegisters, left / consumers / 8 * 8)};
+  const int64_t left = entry * (consumers + producers) - producer * producers;
+  return {producer, std::min(mostRegisters, left / consumers / 8 * 8)};
 }
 
 /// Loads that come through one pipe.
@@ -93,7 +96,12 @@ public:
     orderLoads();
     auto planned = func->getAttrOfType<IntegerAttr>(tgpu::minBlocksAttr);
     const int64_t blocks = planned ? planned.getInt() : 1;
-    const RoleRegisters registers = registersFor(warps, blocks);
+    const bool producerReads = func.walk([&](Operation *op) {
+                                     return isa<tgpu::GlobalLoadOp, tgpu::GlobalGatherOp>(op) && slice.contains(op)
+                                                ? WalkResult::interrupt()
+                                                : WalkResult::advance();
+                                   }).wasInterrupted();
+    const RoleRegisters registers = registersFor(warps, blocks, producerReads);
     func->setAttr(tgpu::minBlocksAttr, b.getI64IntegerAttr(blocks)); // a fixed number of registers is what roles hand over
     auto roles = tgpu::RolesOp::create(b, loc, registers.producer, registers.consumer);
     Block &producer = roles.getProducer().emplaceBlock(), &consumer = roles.getConsumer().emplaceBlock();

@@ -96,6 +96,11 @@ private:
     return free;
   }
 
+  /// The length of an argument's axis as a limit.
+  static std::string dimText(Value tensor, int64_t axis) {
+    return "dim(" + std::to_string(cast<BlockArgument>(tensor).getArgNumber()) + "," + std::to_string(axis) + ")";
+  }
+
   void lower(tgpu::GlobalStoreOp op) {
     if (op.getMask())
       return;
@@ -133,7 +138,9 @@ private:
     if (span < 32 || columns % 16 || rowBox.empty())
       return;
     auto limits = accessLimits(op.getOffsets(), shape, op.getAxes(), op.getLo(), op.getHi());
-    if (!limits || !mayLinger(op))
+    // The unit writes 16 bytes whole, also those that a row ends in.
+    if (!limits || !isMultiple(func, limits->limits[size_t(rank) - 1], 16 / bytes) ||
+        (limits->limits[size_t(rank) - 1] == "inf" && !isMultiple(func, dimText(op.getX(), rank - 1), 16 / bytes)) || !mayLinger(op))
       return;
     OpBuilder b(op);
     SmallVector<int64_t> order, box{columns};

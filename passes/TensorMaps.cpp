@@ -255,6 +255,49 @@ std::optional<AccessLimits> accessLimits(ValueRange offsets, ArrayRef<int64_t> s
   return limits.take();
 }
 
+/// Splits "name(x,y,..)" into its name and arguments; a number or `inf` has none.
+static llvm::SmallVector<llvm::StringRef> argumentsOf(llvm::StringRef text, llvm::StringRef &name) {
+  llvm::SmallVector<llvm::StringRef> all;
+  const size_t open = text.find('(');
+  name = text.take_front(open);
+  if (open == llvm::StringRef::npos)
+    return all;
+  llvm::StringRef inner = text.drop_front(open + 1).drop_back();
+  int depth = 0;
+  size_t start = 0;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    depth += (inner[i] == '(') - (inner[i] == ')');
+    if (inner[i] == ',' && depth == 0) {
+      all.push_back(inner.slice(start, i));
+      start = i + 1;
+    }
+  }
+  all.push_back(inner.drop_front(start));
+  return all;
+}
+
+bool isMultiple(func::FuncOp func, llvm::StringRef limit, int64_t multiple) {
+  llvm::StringRef name;
+  llvm::SmallVector<llvm::StringRef> parts = argumentsOf(limit, name);
+  if (name == "inf")
+    return true;
+  if (name == "min" || name == "max" || name == "add" || name == "sub")
+    return isMultiple(func, parts[0], multiple) && isMultiple(func, parts[1], multiple);
+  if (name == "mul")
+    return isMultiple(func, parts[0], multiple) || isMultiple(func, parts[1], multiple);
+  if (name == "select")
+    return isMultiple(func, parts[1], multiple) && isMultiple(func, parts[2], multiple);
+  if (name == "dim") {
+    unsigned arg = 0, axis = 0;
+    if (parts[0].getAsInteger(10, arg) || parts[1].getAsInteger(10, axis))
+      return false;
+    auto divisors = func.getArgAttrOfType<DenseI64ArrayAttr>(arg, dimDivAttr);
+    return divisors && axis < divisors.size() && divisors[axis] % multiple == 0;
+  }
+  int64_t number = 0;
+  return parts.empty() && !limit.getAsInteger(10, number) && number % multiple == 0;
+}
+
 llvm::SmallVector<Value> AccessLimits::placed(OpBuilder &b, Location loc, ValueRange offsets) const {
   // Behind the end of every tensor; a box of up to 256 from there still has coordinates of 32 bits.
   constexpr int64_t farAway = (int64_t(1) << 31) - 512;

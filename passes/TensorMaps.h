@@ -35,6 +35,8 @@ struct AccessLimits {
   /// The offsets, or ones behind every tensor where a condition fails.
   llvm::SmallVector<mlir::Value> placed(mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange offsets) const;
 };
+/// Whether a limit is a multiple of `multiple`, a power of two up to 16, by what the kernel knows of its arguments' dims.
+bool isMultiple(mlir::func::FuncOp func, llvm::StringRef limit, int64_t multiple);
 /// None if the bounds say more than limits can.
 std::optional<AccessLimits> accessLimits(mlir::ValueRange offsets, llvm::ArrayRef<int64_t> shape,
                                          llvm::ArrayRef<int64_t> axes, mlir::ValueRange lo, mlir::ValueRange hi);

@@ -470,6 +470,10 @@ Action make(Program &p, BulkStoreOp op) {
     auto x = mapped.now(b);
     if (!x)
       return;
+    // The unit writes 16 bytes whole, also those that a row ends in.
+    const auto last = std::size_t(rank - 1);
+    if (x->bound[last] > 0 && x->bound[last] * mapped.size % std::int64_t(mapAlignment))
+      return b.fail(op, say("rows of ", x->bound[last], " elements end inside 16 bytes, which are written whole"));
     OpCounts &counted = b.counts(counts);
     for (const Strip &strip : copies) {
       Sectors sectors;

@@ -16,15 +16,6 @@ constexpr auto product = kernel("product", [](Tensor<const bf16, 2> A, Tensor<co
     acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {256, 64}).t(), acc);
   C.store({m, n}, cast<bf16>(acc));
 });
-/// Two products of one loop, one of them in a branch.
-constexpr auto guarded = kernel("guarded", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<const i32, 1> Takes, Tensor<bf16, 2> C) {
-  auto [m, n] = grid(C, {128, 128});
-  Tile acc = zeros<f32>({128, 128});
-  for (Tile k : range(0, A.dim(1), 64))
-    when(Takes.at(k / 64) != 0, [&] { acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {128, 64}).t(), acc); });
-  C.store({m, n}, cast<bf16>(acc));
-});
-
 int count(const std::string &text, std::string_view what) {
   int n = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
@@ -55,12 +46,4 @@ TEST_CASE("The PTX of a product on warpgroups", "[codegen][products]") {
   CHECK(count(ptx, "cp.async.bulk.tensor.2d.global.shared::cta") == 4);
   CHECK(count(ptx, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes") == 2);
   CHECK(count(ptx, "st.global") == 0);
-}
-
-TEST_CASE("A step that may be left out keeps its products under way", "[codegen][products]") {
-  Tensor<const i32, 1> takes(nullptr, {64});
-  const std::string ptx = guarded.emit("ptx", "sm_90a", matrix<const bf16>(4096, 4096), matrix<const bf16>(4096, 4096), takes, matrix<bf16>(4096, 4096));
-  INFO(ptx);
-  CHECK(count(ptx, "wgmma.wait_group.sync.aligned 1;") == 1);
-  CHECK(count(ptx, "wgmma.wait_group.sync.aligned 0;") == 1);
 }

@@ -36,10 +36,10 @@ constexpr auto product = kernel("product", [](Tensor<const bf16, 2> A, Tensor<co
     acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {128, 64}).t(), acc);
   C.store({m, n}, cast<bf16>(acc));
 });
-/// B lies across: fp8 products take K alone as the axis of stride 1.
-constexpr auto across = kernel("across", [](Tensor<const e4m3, 2> A, Tensor<const e4m3, 2> B, Tensor<bf16, 2> C) {
+/// B lies across: 8-bit products take K alone as the axis of stride 1.
+constexpr auto across = kernel("across", [](Tensor<const i8, 2> A, Tensor<const i8, 2> B, Tensor<i32, 2> C) {
   auto [m, n] = grid(C, {128, 128});
-  Tile acc = zeros<f32>({128, 128});
+  Tile acc = zeros<i32>({128, 128});
   for (Tile k : range(0, A.dim(1), 64))
     acc = mma(A.load({m, k}, {128, 64}), B.load({k, n}, {64, 128}), acc);
   C.store({m, n}, cast<bf16>(acc));
@@ -197,8 +197,8 @@ TEST_CASE("Odd rows are copied before a product, aligned ones are not", "[repack
 TEST_CASE("An operand that lies across is copied along K where the instruction needs that", "[repack]") {
   CHECK(withFake({}, [] {
           Stream s{Device::gpu(0)};
-          Buffer<e4m3> a(s, 2048, 2048), b(s, 2048, 2048);
-          Buffer<bf16> c(s, 2048, 2048);
+          Buffer<i8> a(s, 2048, 2048), b(s, 2048, 2048);
+          Buffer<i32> c(s, 2048, 2048);
           return std::to_string(launches([&] { across(s, a, b, c); }));
         }) == "2");
 }

@@ -253,8 +253,9 @@ std::vector<Variant> productVariants() {
     }
     if (!tensorCores || types > 8)
       continue;
-    for (TileChoice c : {TileChoice{128, 256, 64, 8, 3}, {64, 256, 64, 4, 4}, {128, 128, 64, 4, 2}, {64, 64, 64, 4, 8}})
-      all.push_back(variant(types, 2, {c.m, c.n, c.k * deep, c.warps, c.stages}));
+    if (t.expect) // others have no pipelines whose stages can be chosen
+      for (TileChoice c : {TileChoice{128, 256, 64, 8, 3}, {64, 256, 64, 4, 4}, {128, 128, 64, 4, 2}, {64, 64, 64, 4, 8}})
+        all.push_back(variant(types, 2, {c.m, c.n, c.k * deep, c.warps, c.stages}));
     if (types == 0)
       for (Epilogue end : {Epilogue::bias, Epilogue::gelu, Epilogue::relu, Epilogue::accumulate, Epilogue::initial})
         all.push_back(variant(types, 2, {128, 256, 64, 0, 0}, Form::plain, end));

@@ -243,8 +243,8 @@ TEST_CASE("every row of mma.sync on the executor", "[mma][executor]") {
 TEST_CASE("products of tiles are lowered to every row that the language reaches", "[mma][executor]") {
   std::set<std::string> reached;
   for (const MmaRow &row : mmaRows()) {
-    if (!inLanguage(row) || (row.kind == MmaKind::Wgmma && (row.policyOnly || isPadded(row.n))))
-      continue; // tf32 has tests of its own
+    if (!inLanguage(row) || (row.kind == MmaKind::Wgmma && (row.policyOnly || isPadded(row.n) || (isFloat(row.a.dtype) && byteSize(row.a.dtype) == 1))))
+      continue; // tf32 has tests of its own; fp8 is left to mma.sync, see SelectMma
     INFO(row.name);
     if (row.kind == MmaKind::Wgmma)
       CHECK(testLowered(row, row.m, row.n, 2 * row.k, 0) == "");

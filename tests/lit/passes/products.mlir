@@ -15,9 +15,9 @@
 // CHECK: tgpu.tma_load %{{.*}} map(#tgpu.map<order = [2, 1, 0], box = [64, 128, 1], swizzle = 128, limits = [{{.*}}]>)
 // CHECK-NOT: tgpu.global_store
 // CHECK: tgpu.bulk_store %{{.*}} map(#tgpu.map<order = [2, 1, 0], box = [64, 16, 1], swizzle = 128, limits = [{{.*}}]>) through %{{.*}} {rows = array<i64: 1, 128>}
-func.func @batched(%A: !Z {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 16, 1>, tile.unit_stride = 2, tile.small},
-                   %B: !Z {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 16, 1>, tile.unit_stride = 2, tile.small},
-                   %C: !Z {tile.align = 16, tile.stride_div = array<i64: 16, 16, 1>, tile.unit_stride = 2, tile.small})
+func.func @batched(%A: !Z {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16, 16>, tile.stride_div = array<i64: 16, 16, 1>, tile.unit_stride = 2, tile.small},
+                   %B: !Z {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16, 16>, tile.stride_div = array<i64: 16, 16, 1>, tile.unit_stride = 2, tile.small},
+                   %C: !Z {tile.align = 16, tile.dim_div = array<i64: 16, 16, 16>, tile.stride_div = array<i64: 16, 16, 1>, tile.unit_stride = 2, tile.small})
     attributes {tile.kernel} {
   %b, %m, %n = tile.grid %C [1, 128, 128] : !Z -> index, index, index
   %z = tile.constant 0 : index
@@ -41,9 +41,9 @@ func.func @batched(%A: !Z {tile.readonly, tile.align = 16, tile.stride_div = arr
 // Sums whose rows are a window of an image: 16 rows are one line of it.
 // CHECK-LABEL: func.func @window
 // CHECK: tgpu.bulk_store %{{.*}} map(#tgpu.map<order = [3, 2, 1, 0], box = [64, 16, 1, 1], swizzle = 128, limits = [{{.*}}]>) through %{{.*}} {rows = array<i64: 1, 8, 16>}
-func.func @window(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                  %B: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                  %Y: !I {tile.align = 16, tile.stride_div = array<i64: 16, 16, 16, 1>, tile.unit_stride = 3, tile.small})
+func.func @window(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %Y: !I {tile.align = 16, tile.dim_div = array<i64: 16, 16, 16, 16>, tile.stride_div = array<i64: 16, 16, 16, 1>, tile.unit_stride = 3, tile.small})
     attributes {tile.kernel} {
   %b, %y, %x, %o = tile.grid %Y [1, 8, 16, 64] : !I -> index, index, index, index
   %z = tile.constant 0 : index
@@ -65,8 +65,8 @@ func.func @window(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = arra
 // CHECK-SAME: tgpu.repack = array<i64: 1, 128, 0>
 // CHECK: tgpu.wgmma
 func.func @odd(%A: !A {tile.readonly, tile.align = 2, tile.stride_div = array<i64: 1, 1>, tile.unit_stride = 1, tile.small},
-               %B: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-               %C: !A {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+               %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+               %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel} {
   %m, %n = tile.grid %C [128, 128] : !A -> index, index
   %z = tile.constant 0 : index
@@ -89,9 +89,9 @@ func.func @odd(%A: !A {tile.readonly, tile.align = 2, tile.stride_div = array<i6
 // CHECK: tgpu.tma_load {{.*}}tf32 = true
 // CHECK: tgpu.wgmma #tgpu.atom<"sm90_m64n64k8_f32tf32tf32">
 !F = !tile.tensor<2, f32>
-func.func @tf32(%A: !F {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                %B: !F {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                %C: !F {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+func.func @tf32(%A: !F {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                %B: !F {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                %C: !F {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel} {
   %z = tile.constant 0 : index
   %a = tile.load %A[%z, %z] : !F -> tensor<64x32xf32>
@@ -105,9 +105,9 @@ func.func @tf32(%A: !F {tile.readonly, tile.align = 16, tile.stride_div = array<
 // CHECK-LABEL: func.func @tf32_across
 // CHECK-SAME: tgpu.repack = array<i64: 0, 32, 64>
 // CHECK: tgpu.mma_sync #tgpu.atom<"sm80_m16n8k8_f32tf32tf32f32_tn">
-func.func @tf32_across(%A: !F {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                       %B: !F {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                       %C: !F {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+func.func @tf32_across(%A: !F {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                       %B: !F {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                       %C: !F {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel} {
   %z = tile.constant 0 : index
   %a = tile.load %A[%z, %z] : !F -> tensor<64x32xf32>
@@ -123,9 +123,9 @@ func.func @tf32_across(%A: !F {tile.readonly, tile.align = 16, tile.stride_div =
 // CHECK-SAME: tgpu.assumes_apart
 // CHECK: tgpu.tma_load
 // CHECK: tgpu.bulk_store
-func.func @strips(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                  %B: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                  %C: !A {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+func.func @strips(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel, tile.apart} {
   %m = tile.grid %A [64] : !A -> index
   %z = tile.constant 0 : index
@@ -146,9 +146,9 @@ func.func @strips(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = arra
 // CHECK-NOT: tgpu.bulk_store
 // CHECK: tgpu.global_load
 // CHECK: tgpu.global_store
-func.func @strips_shared(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                         %B: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                         %C: !A {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+func.func @strips_shared(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                         %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                         %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel} {
   %m = tile.grid %A [64] : !A -> index
   %z = tile.constant 0 : index
@@ -168,9 +168,9 @@ func.func @strips_shared(%A: !A {tile.readonly, tile.align = 16, tile.stride_div
 // CHECK-LABEL: func.func @overlapping_strips
 // CHECK-NOT: tgpu.bulk_store
 // CHECK: tgpu.global_store
-func.func @overlapping_strips(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                  %B: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                  %C: !A {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+func.func @overlapping_strips(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel, tile.apart} {
   %m = tile.grid %A [64] : !A -> index
   %z = tile.constant 0 : index
@@ -187,8 +187,7 @@ func.func @overlapping_strips(%A: !A {tile.readonly, tile.align = 16, tile.strid
   return
 }
 
-// A step that some iterations leave out keeps its products under way; a number that all programs read is read once, and
-// longer programs come first.
+// A number that all programs read is read once, and longer programs come first.
 // CHECK-LABEL: func.func @guarded
 // CHECK: tgpu.programs
 // CHECK: tgpu.global_gather %{{.*}} -> i32
@@ -198,14 +197,11 @@ func.func @overlapping_strips(%A: !A {tile.readonly, tile.align = 16, tile.strid
 // CHECK: scf.for
 // CHECK: scf.if
 // CHECK: tgpu.wgmma
-// CHECK-NEXT: tgpu.wgmma_wait 1
-// CHECK: tgpu.pipe_release %{{.*}} keep 1
 // CHECK: tgpu.wgmma_wait 0
-// CHECK: tgpu.pipe_release %{{.*}} keep 0
-func.func @guarded(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
-                   %B: !A {tile.readonly, tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+func.func @guarded(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                   %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
                    %L: !tile.tensor<1, i32> {tile.readonly},
-                   %C: !A {tile.align = 16, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+                   %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
     attributes {tile.kernel, tile.apart} {
   %m, %n = tile.grid %C [64, 64] : !A -> index, index
   %z = tile.constant 0 : index
@@ -228,5 +224,49 @@ func.func @guarded(%A: !A {tile.readonly, tile.align = 16, tile.stride_div = arr
   }
   %h = tile.cast %r : tensor<64x64xf32> -> tensor<64x64xbf16>
   tile.store %h, %C[%m, %n] : tensor<64x64xbf16>, !A
+  return
+}
+
+// Rows that may end inside 16 bytes, which the unit would write whole: by threads.
+// CHECK-LABEL: func.func @ragged
+// CHECK-NOT: tgpu.bulk_store
+// CHECK: tgpu.global_store
+func.func @ragged(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+                  %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 4>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+    attributes {tile.kernel} {
+  %m, %n = tile.grid %C [64, 64] : !A -> index, index
+  %z = tile.constant 0 : index
+  %a = tile.load %A[%m, %z] : !A -> tensor<64x64xbf16>
+  %b = tile.load %B[%z, %n] : !A -> tensor<64x64xbf16>
+  %init = tile.constant dense<0.0> : tensor<64x64xf32>
+  %r = tile.mma exact %a, %b, %init : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+  %h = tile.cast %r : tensor<64x64xf32> -> tensor<64x64xbf16>
+  tile.store %h, %C[%m, %n] : tensor<64x64xbf16>, !A
+  return
+}
+
+// Sums of fp8 products are f32, of which asynchronous products keep few bits: products of warps.
+// CHECK-LABEL: func.func @fp8
+// CHECK-NOT: tgpu.wgmma
+// CHECK: tgpu.mma_sync #tgpu.atom<"sm89_m16n8k32_f32e4m3e4m3f32_tn">
+!E = !tile.tensor<2, f8E4M3FN>
+func.func @fp8(%A: !E {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+               %B: !E {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
+               %C: !F {tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
+    attributes {tile.kernel} {
+  %m, %n = tile.grid %C [64, 64] : !F -> index, index
+  %z = tile.constant 0 : index
+  %s = tile.constant 128 : index
+  %K = tile.dim %A, 1 : !E
+  %init = tile.constant dense<0.0> : tensor<64x64xf32>
+  %r = scf.for %k = %z to %K step %s iter_args(%acc = %init) -> tensor<64x64xf32> {
+    %a = tile.load %A[%m, %k] : !E -> tensor<64x128xf8E4M3FN>
+    %bt = tile.load %B[%n, %k] : !E -> tensor<64x128xf8E4M3FN>
+    %b = tile.permute %bt [1, 0] : tensor<64x128xf8E4M3FN> -> tensor<128x64xf8E4M3FN>
+    %next = tile.mma exact %a, %b, %acc : tensor<64x128xf8E4M3FN>, tensor<128x64xf8E4M3FN>, tensor<64x64xf32>
+    scf.yield %next : tensor<64x64xf32>
+  }
+  tile.store %r, %C[%m, %n] : tensor<64x64xf32>, !F
   return
 }
