@@ -42,7 +42,7 @@ constexpr auto across = kernel("across", [](Tensor<const i8, 2> A, Tensor<const 
   Tile acc = zeros<i32>({128, 128});
   for (Tile k : range(0, A.dim(1), 64))
     acc = mma(A.load({m, k}, {128, 64}), B.load({k, n}, {64, 128}), acc);
-  C.store({m, n}, cast<bf16>(acc));
+  C.store({m, n}, acc);
 });
 /// Stores in a loop, beside loads.
 constexpr auto strips = kernel("strips", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C) {
