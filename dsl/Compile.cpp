@@ -85,7 +85,7 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   if (config.blocks < 0 || config.blocks > 2)
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("blocks is set to {}, and pipelined code for {} is made for 1 or 2 per multiprocessor", config.blocks, arch),
-                     "config_blocks", "leave blocks at 0 for one"});
+                     "config_blocks", "leave blocks at 0 for the rule, set it to 1 or 2"});
   if (config.repack < 0 || config.repack > 2)
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("repack is set to {}, and a launch for {} knows 0, 1 and 2", config.repack, arch),

@@ -72,7 +72,7 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
   app.add_option("--warps", options.schedule.warps, "Warps per block; 0: by rule")->check(CLI::Range(0, 32));
   app.add_option("--cluster", options.schedule.cluster, "Blocks per cluster; 0: by rule")->check(CLI::Range(0, 16));
   app.add_option("--stages", options.schedule.stages, "Slots of pipelined loads; 0: as many as fit")->check(CLI::Range(0, 64));
-  app.add_option("--blocks", options.schedule.blocks, "Blocks of a pipelined kernel per multiprocessor; 0: one")
+  app.add_option("--blocks", options.schedule.blocks, "Blocks of a pipelined kernel per multiprocessor; 0: by rule")
       ->check(CLI::Range(0, 2));
   app.add_option("--raster", options.schedule.raster, "Programs along rows that blocks take together; 0: by rule")
       ->check(CLI::Range(0, 1 << 20));

@@ -15,7 +15,7 @@ struct Schedule {
   int cluster = 0; ///< blocks that run one program together; 0: by rule
   int stages = 0; ///< slots of pipelined loads; 0: as many as fit, 1: no pipelines and no asynchronous products
   int raster = 0; ///< programs of a group along rows, see MakePersistent; 0: by rule
-  int blocks = 0; ///< of a kernel with roles, per multiprocessor; 0: one
+  int blocks = 0; ///< of a kernel with roles, per multiprocessor; 0: by rule, two where threads make operands
   int split = 0; ///< parts that share a reduction; 0: by rule at the launch, 1: never
 };
 

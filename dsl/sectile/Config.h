@@ -35,7 +35,7 @@ public:
   int stages = 0;  ///< depth of pipelined loads; 1: none, products by warps alone
   int cluster = 0; ///< blocks that run one program together, for rows too long for one block; 1: never more
   int raster = 0;  ///< programs along rows that blocks of a persistent kernel take together; 1: row after row
-  int blocks = 0;  ///< blocks of a pipelined kernel that a multiprocessor runs at a time; 0: one
+  int blocks = 0;  ///< blocks of a pipelined kernel that a multiprocessor runs at a time, 1 or 2; 0: by rule, two where threads make operands
   int repack = 0;  ///< 0: operands that the TMA unit cannot load are copied first where that pays; 1: never; 2: wherever it can
   int split = 0;   ///< blocks that share the loop of a kernel that only accumulates; 1: never
 

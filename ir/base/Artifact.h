@@ -94,9 +94,9 @@ struct TensorMap {
   bool operator==(const TensorMap &) const = default;
 };
 
-/// A read-only tensor from which a product loads operands that the TMA unit could bring, if only the tensor lay in memory
-/// as the unit asks: the launch may hand over a copy whose axis `unit` has stride 1 and whose rows start at multiples of
-/// 16 bytes.
+/// A read-only tensor from which a product loads operands that the TMA unit could bring, or bring faster, if only the tensor lay
+/// in memory otherwise: the launch may hand over a copy whose axis `unit` has stride 1 and whose rows start at lines of
+/// memory, multiples of 128 bytes.
 struct Repack {
   int arg = 0;
   int unit = 0;
