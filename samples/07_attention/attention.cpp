@@ -34,11 +34,6 @@ Layout layout(Order order, std::int64_t B, std::int64_t H, std::int64_t S, std::
   return {{B, H, S, d}, {H * S * d, d, H * d, 1}};
 }
 
-/// What rounding to a type may be off, relative to the number.
-template <class T> constexpr double unit = 0x1p-8;
-template <> constexpr double unit<f16> = 0x1p-11;
-template <> constexpr double unit<e4m3> = 0x1p-4;
-
 template <class T> std::vector<T> numbers(std::int64_t count, unsigned seed) {
   return sample::normal<T>(count, seed);
 }
@@ -90,17 +85,18 @@ sample::Job job(const sample::Options &options, const char *name, const Kernel &
     const std::int64_t rows = s.B * s.H * s.Sq, step = options.small ? 1 : rows / 256 | 1;
     for (std::int64_t row = 0; row < rows; row += step) {
       const std::int64_t b = row / s.Sq / s.H, h = row / s.Sq % s.H, i = row % s.Sq, hk = h / (s.H / s.HK);
+      auto onHost = [&](double value, auto j) { return score(value, h, i, j); };
+      auto whole = [](auto) { return 1.0; };
+      const sample::HostVariant<decltype(onHost), decltype(whole)> variant{onHost, whole,
+                                                                           sample::rounding<T>};
       const sample::AttentionRow want = sample::attentionRow(
-          s.Sk, s.d, s.dv, scale, unit<T>, [&](auto x) { return double(hostQ[q.at(b, h, i, x)]); },
+          s.Sk, s.d, s.dv, scale, [&](auto x) { return double(hostQ[q.at(b, h, i, x)]); },
           [&](auto j, auto x) { return double(hostK[k.at(b, hk, j, x)]); },
-          [&](auto j, auto x) { return double(hostV[v.at(b, hk, j, x)]); },
-          [&](double value, auto j) { return score(value, h, i, j); },
-          -std::numeric_limits<double>::infinity(), [](auto) { return 1.0; });
+          [&](auto j, auto x) { return double(hostV[v.at(b, hk, j, x)]); }, variant);
       for (std::int64_t x = 0; x < s.dv; ++x)
         compare.add(hostO[o.at(b, h, i, x)], want.value[x],
-                    std::abs(want.value[x]) * unit<Out> + want.error[x] * (1 + unit<Out>)+0x1p-126);
-      if (want.lse != -std::numeric_limits<double>::infinity() || lse[row] != want.lse)
-        compare.add(lse[row], want.lse, want.lseError + 0x1p-126);
+                    want.error[x] + sample::rounding<Out>.of(std::abs(want.value[x]) + want.error[x]));
+      compare.add(lse[row], want.lse, want.lseError);
     }
     if (int failed = compare.report(fmt::format("{} B{} H{} HK{} {} x {} d{} on {}", name, s.B, s.H, s.HK,
                                                 s.Sq, s.Sk, s.d, stream.device().name())))

@@ -7,39 +7,35 @@
 namespace sample {
 
 /// Keys up to the query's own position.
-inline constexpr auto pastKeys = [](Tile s, At a) { return keep(a.k <= a.q, s); };
+inline constexpr auto past = [](At a) { return a.k <= a.q; };
 inline constexpr auto upToLast = [](At, Tile last, Tile keys) {
   return Keys{scalar<Index>(0), min(keys, last + 1)};
 };
-inline constexpr Variant causal{.score = pastKeys, .reach = upToLast};
+inline constexpr Variant causal{.mask = past, .reach = upToLast};
 
 /// The query's own position and the W - 1 before it.
 template <int W>
-inline constexpr Variant window{.score = [](Tile s, At a) { return keep((a.k <= a.q) & (a.q - a.k < W), s); },
+inline constexpr Variant window{.mask = [](At a) { return (a.k <= a.q) & (a.q - a.k < W); },
                                 .reach =
                                     [](At first, Tile last, Tile keys) {
                                       return Keys{max(0, first.q - (W - 1)), min(keys, last + 1)};
                                     }};
 
-/// Scores go to limits of -C and C. C: a whole number.
+/// Scores go to limits of -C and C.
 template <int C>
-inline constexpr Variant softcap{.score = [](Tile s, At) { return tanh(s * (1.0 / C)) * double(C); }};
-template <int C>
-inline constexpr Variant causalSoftcap{
-    .score = [](Tile s, At a) { return keep(a.k <= a.q, tanh(s * (1.0 / C)) * double(C)); },
-    .reach = upToLast};
+inline constexpr Variant softcap{
+    .score = [](Tile s, At) { return tanh(s * (1.0 / C)) * double(C); }, .mask = past, .reach = upToLast};
 
 /// A learnt score per head, in the total of the weights alone.
-inline constexpr Variant sinks{.score = pastKeys,
-                               .reach = upToLast,
-                               .sink = [](At a, Tensor<const f32, 1> sink) { return sink.at(a.h); }};
+inline constexpr Variant sinks{
+    .mask = past, .reach = upToLast, .sink = [](At a, Tensor<const f32, 1> sink) { return sink.at(a.h); }};
 
 /// A penalty that grows with the distance, with a slope per head.
-inline constexpr Variant alibi{.score =
-                                   [](Tile s, At a, Tensor<const f32, 1> slope) {
-                                     return keep(a.k <= a.q, s + slope.at(a.h) * cast<f32>(a.k - a.q));
-                                   },
-                               .reach = upToLast};
+inline constexpr Variant alibi{
+    .score = [](Tile s, At a,
+                Tensor<const f32, 1> slope) { return s + slope.at(a.h) * cast<f32>(a.k - a.q); },
+    .mask = past,
+    .reach = upToLast};
 
 /// A number of any kind added to each score: [B, H, Sq, Sk], strides of 0 repeat it.
 template <class T>

@@ -93,28 +93,32 @@ template <class K, class... A> [[noreturn]] void writePtx(Run &run, const K &ker
   run.skip("its PTX was written");
 }
 
-/// Launches once, and measures the kernel where rates are asked for and `flops` is above 0.
-template <class K, class... A> void launch(Run &run, const K &kernel, double flops, const A &...args) {
+/// Launches once with numbers chosen by hand, and measures the kernel where rates are asked for and `flops` is above 0.
+template <class K, class... A>
+void launchWith(Run &run, const K &kernel, Config config, double flops, const A &...args) {
   run.beat();
   if (!run.ptxFolder.empty())
     writePtx(run, kernel, args...);
   if (Reader read = reader()) {
     const auto packed = kernel.pack(args...);
-    return read(detail::emit(kernel.desc(), packed, nullptr, "tile", "sm_90a", {}), packed);
+    return read(detail::emit(kernel.desc(), packed, &config, "tile", "sm_90a", {}), packed);
   }
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);
-    Config config;
     config.stages = executorStages();
     threads(detail::emit(kernel.desc(), packed, &config, "tgpu", "sm_90a", {}), packed);
     return;
   }
-  kernel(run.stream(), args...);
+  const Prepared call = kernel.with(config).prepare(args...);
+  call(run.stream());
   run.stream().synchronize();
-  if (!run.isGpu() || !run.wantsRates() || flops <= 0)
-    return;
-  const Prepared call = kernel.prepare(args...);
-  printRate(run, kernel.desc().name, flops, [&] { call(run.stream()); });
+  if (run.isGpu() && run.wantsRates() && flops > 0)
+    printRate(run, kernel.desc().name, flops, [&] { call(run.stream()); });
+}
+
+/// The same by default.
+template <class K, class... A> void launch(Run &run, const K &kernel, double flops, const A &...args) {
+  launchWith(run, kernel, Config(), flops, args...);
 }
 
 } // namespace generality
