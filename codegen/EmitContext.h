@@ -103,6 +103,7 @@ private:
   llvm::SmallVector<Regs> makePhis(llvm::ArrayRef<mlir::Value> like, unsigned incoming);
   void addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> values, llvm::BasicBlock *from);
   llvm::SmallVector<Regs> valuesOf(mlir::ValueRange values);
+  void setFrom(mlir::Value v, const Regs &words);
   llvm::BasicBlock *newBlock(llvm::StringRef name);
   /// x if control comes from block `from`, y if from `other`.
   llvm::Value *joined(llvm::Value *x, llvm::BasicBlock *from, llvm::Value *y, llvm::BasicBlock *other) {
@@ -131,6 +132,8 @@ private:
   mlir::LogicalResult emitBinary(tileir::BinaryOp op);
   mlir::LogicalResult emitCompare(tileir::CompareOp op);
   mlir::LogicalResult emitSelect(tileir::SelectOp op);
+  void emitFma(tileir::FmaOp op);
+  void emitWarpAny(tgpu::WarpAnyOp op);
   bool worksInPairs(tileir::BinaryFn fn, DType t) const;
   llvm::Value *pair(llvm::Value *low, llvm::Value *high);
   llvm::Value *unary(tileir::UnaryFn fn, DType t, llvm::Value *x);
@@ -248,6 +251,13 @@ private:
   llvm::Value *programsAlong(mlir::Value x, unsigned axis, std::int64_t size);
   void emitPrograms(tgpu::ProgramsOp op);
   void emitBlockNumber(tgpu::BlockNumberOp op);
+  /// i1: the one of the producer's threads that does what one thread can do; null: only one runs.
+  llvm::Value *leads = nullptr;
+  /// Runs `emit` in one thread of the producer.
+  void byOneThread(llvm::function_ref<void()> emit);
+  /// Where buffer `index` of the slot that the producer fills starts, and the slot's `full`, a shared address.
+  llvm::Value *bufferToFill(mlir::Value pipe, unsigned index);
+  llvm::Value *fullBarrier(mlir::Value pipe);
   void emitProgram(tgpu::ProgramOp op);
 
   // --- EmitWgmma.cpp
@@ -255,6 +265,22 @@ private:
   mlir::LogicalResult emitWgmma(tgpu::WgmmaOp op);
   mlir::LogicalResult emitWgmmaWait(tgpu::WgmmaWaitOp op);
   /// wgmma.wait_group; afterwards the values are its outputs.
+  // --- EmitAsync.cpp: operands by copies of threads
+  // -----------------------------------------------------------------------------------------------
+  mlir::LogicalResult emitAsyncLoad(tgpu::AsyncLoadOp op);
+  mlir::LogicalResult emitAsyncArrive(tgpu::AsyncArriveOp op);
+  /// A number that the launch could compute, i64, in the entry block.
+  llvm::Value *launchValue(llvm::StringRef text);
+  /// Where a tensor ends along an axis for an access with this limit, at most its length: i32, not negative, in the entry
+  /// block. Null: the limit is no expression.
+  llvm::Value *axisLimit(llvm::StringRef text, const View &x, std::size_t axis);
+  // EmitStrips.cpp
+  /// The threads of a warp store a strip of a tgpu.bulk_store, which starts at a row and column of the tile. `placeOf`: the
+  /// byte of a row's 16-byte piece in it.
+  mlir::LogicalResult storeStrip(tgpu::BulkStoreOp op, llvm::Value *strip, llvm::Value *firstRow, llvm::Value *firstColumn,
+                                 llvm::function_ref<llvm::Value *(llvm::Value *, llvm::Value *)> placeOf);
+  friend class AsyncCopies;
+
   void waitForGroups(std::int64_t pending, llvm::ArrayRef<Regs *> values);
   /// An f32 whose upper 19 bits are those of the nearest tf32, ties to even.
   llvm::Value *roundToTf32(llvm::Value *v);

@@ -184,6 +184,7 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](BitsOp o) { return emitBits(o); })
       .Case([&](MisalignOp o) { return emitMisalign(o); })
       .Case([&](ConvertLayoutOp o) { return emitConvert(o); })
+      .Case([&](FmaOp o) { return emitFma(o), mlir::success(); })
       .Case([&](BufferAllocOp o) { return emitBufferAlloc(o); })
       .Case([&](CopyOp o) { return emitCopy(o); })
       .Case([&](BufferViewOp o) { return set(o.getResult(), {scalar(o.getBuffer())}), mlir::success(); })
@@ -216,6 +217,7 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
         return mlir::success();
       })
       .Case([&](BlockNumberOp o) { return emitBlockNumber(o), mlir::success(); })
+      .Case([&](WarpAnyOp o) { return emitWarpAny(o), mlir::success(); })
       .Case([&](ProgramsOp o) { return emitPrograms(o), mlir::success(); })
       .Case([&](ProgramOp o) { return emitProgram(o), mlir::success(); })
       .Case([&](SplitRangeOp o) { return emitSplitRange(o), mlir::success(); })
@@ -313,8 +315,13 @@ llvm::BasicBlock *EmitContext::newBlock(llvm::StringRef name) {
 
 llvm::SmallVector<Regs> EmitContext::valuesOf(mlir::ValueRange range) {
   llvm::SmallVector<Regs> r;
-  for (mlir::Value v : range)
-    r.push_back(regs(v));
+  for (mlir::Value v : range) {
+    Regs all = regs(v), words;
+    if (isPacked(all))
+      for (size_t k = 0; k < all.size(); k += 2)
+        words.push_back(b.CreateBitCast(pair(all[k], all[k + 1]), b.getInt32Ty()));
+    r.push_back(words.empty() ? all : words);
+  }
   return r;
 }
 
@@ -323,14 +330,21 @@ llvm::SmallVector<Regs> EmitContext::makePhis(llvm::ArrayRef<mlir::Value> like, 
   llvm::SmallVector<Regs> r;
   for (mlir::Value v : like) {
     Regs phis;
-    for (llvm::Value *reg : regs(v))
-      phis.push_back(b.CreatePHI(reg->getType(), incoming));
+    const bool packed = isPacked(all);
+    for (size_t k = 0; k < all.size(); k += packed ? 2 : 1)
+      phis.push_back(b.CreatePHI(packed ? b.getInt32Ty() : all[k]->getType(), incoming));
     r.push_back(std::move(phis));
   }
   return r;
 }
 
 void EmitContext::addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> incoming,
+/// Elements of 16 bits, in pairs: a phi of each alone would have a register of its own.
+static bool isPacked(const Regs &r) {
+  return !r.empty() && r.size() % 2 == 0 && r[0]->getType()->getPrimitiveSizeInBits() == 16;
+}
+
+/// Of each value, the registers that phis have.
                               llvm::BasicBlock *from) {
   for (auto [p, v] : llvm::zip_equal(phis, incoming))
     for (auto [phi, value] : llvm::zip_equal(p, v))
@@ -342,6 +356,7 @@ void EmitContext::dontUnroll(llvm::Instruction *latch) {
   llvm::MDNode *id = llvm::MDNode::getDistinct(ctx, {nullptr, off});
   id->replaceOperandWith(0, id);
   latch->setMetadata(llvm::LLVMContext::MD_loop, id);
+    const Regs &all = regs(v);
 }
 
 /// Guard, then a loop that tests at its end: what does not change leaves the loop without speculation.
@@ -350,6 +365,18 @@ mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
               *step = scalar(op.getStep());
   auto before = [&](llvm::Value *x, llvm::Value *y) {
     return op.getUnsignedCmp() ? b.CreateICmpULT(x, y) : b.CreateICmpSLT(x, y);
+/// A value from registers as valuesOf gives them.
+void EmitContext::setFrom(mlir::Value v, const Regs &words) {
+  if (!llvm::isa<mlir::RankedTensorType>(v.getType()) || words.size() == size_t(numRegs(v.getType())))
+    return set(v, words);
+  Regs all;
+  llvm::Type *pairs = llvm::FixedVectorType::get(elementLlvm(dtype(v.getType())), 2);
+  for (llvm::Value *word : words)
+    for (std::uint64_t k : {0, 1})
+      all.push_back(b.CreateExtractElement(b.CreateBitCast(word, pairs), k));
+  set(v, std::move(all));
+}
+
   };
   llvm::SmallVector<mlir::Value> inits(op.getInitArgs());
   llvm::SmallVector<Regs> initial = valuesOf(op.getInitArgs());
@@ -363,7 +390,7 @@ mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
   addIncoming(carried, initial, guard);
   set(op.getInductionVar(), {iv});
   for (auto [arg, r] : llvm::zip_equal(op.getRegionIterArgs(), carried))
-    set(arg, r);
+    setFrom(arg, r);
   if (mlir::failed(emitBlock(*op.getBody())))
     return mlir::failure();
   llvm::SmallVector<Regs> yielded = valuesOf(op.getYieldedValues());
@@ -395,7 +422,7 @@ mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
   addIncoming(results, initial, guard);
   addIncoming(results, yielded, latch);
   for (auto [result, r] : llvm::zip_equal(op.getResults(), results))
-    set(result, r);
+    setFrom(result, r);
   if (waits)
     for (auto [value, ready] : llvm::zip_equal(wait.getValues(), wait.getResults()))
       if (value.getDefiningOp() == op)
@@ -430,7 +457,7 @@ mlir::LogicalResult EmitContext::emitIf(mlir::scf::IfOp op) {
   addIncoming(results, thenValues, thenEnd);
   addIncoming(results, elseValues, elseEnd);
   for (auto [result, r] : llvm::zip_equal(op.getResults(), results))
-    set(result, r);
+    setFrom(result, r);
   return mlir::success();
 }
 
@@ -444,7 +471,7 @@ mlir::LogicalResult EmitContext::emitWhile(mlir::scf::WhileOp op) {
   llvm::SmallVector<Regs> carried = makePhis(inits, 2);
   addIncoming(carried, initial, entry);
   for (auto [arg, r] : llvm::zip_equal(op.getBeforeArguments(), carried))
-    set(arg, r);
+    setFrom(arg, r);
   if (mlir::failed(emitBlock(*op.getBeforeBody())))
     return mlir::failure();
   llvm::SmallVector<Regs> passed = valuesOf(op.getConditionOp().getArgs());
@@ -452,7 +479,7 @@ mlir::LogicalResult EmitContext::emitWhile(mlir::scf::WhileOp op) {
 
   b.SetInsertPoint(body);
   for (auto [arg, r] : llvm::zip_equal(op.getAfterArguments(), passed))
-    set(arg, r);
+    setFrom(arg, r);
   if (mlir::failed(emitBlock(*op.getAfterBody())))
     return mlir::failure();
   addIncoming(carried, valuesOf(op.getYieldOp().getOperands()), b.GetInsertBlock());
@@ -460,7 +487,7 @@ mlir::LogicalResult EmitContext::emitWhile(mlir::scf::WhileOp op) {
 
   b.SetInsertPoint(done);
   for (auto [result, r] : llvm::zip_equal(op.getResults(), passed))
-    set(result, r);
+    setFrom(result, r);
   return mlir::success();
 }
 

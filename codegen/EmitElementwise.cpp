@@ -72,6 +72,20 @@ mlir::LogicalResult EmitContext::emitSelect(tileir::SelectOp op) {
   return mlir::success();
 }
 
+void EmitContext::emitFma(tileir::FmaOp op) {
+  Regs x = regs(op.getA()), y = regs(op.getB()), z = regs(op.getC()), result;
+  for (size_t r = 0; r < x.size(); ++r)
+    result.push_back(b.CreateIntrinsic(intr::fma, {x[r]->getType()}, {x[r], y[r], z[r]}));
+  set(op.getResult(), std::move(result));
+}
+
+void EmitContext::emitWarpAny(tgpu::WarpAnyOp op) {
+  llvm::Value *any = b.getFalse();
+  for (llvm::Value *v : regs(op.getMask()))
+    any = b.CreateOr(any, v);
+  set(op.getResult(), {b.CreateIntrinsic(intr::nvvm_vote_any_sync, {i32(-1), any})});
+}
+
 /// One instruction does two neighbours, each rounded as alone.
 bool EmitContext::worksInPairs(tileir::BinaryFn fn, DType t) const {
   using tileir::BinaryFn;

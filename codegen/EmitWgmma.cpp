@@ -115,30 +115,38 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
   const bool isInteger = row->c.dtype == DType::i32;
   const bool has16Bits = row->mnMajor;
   const char type = isInteger ? 'r' : 'f';
-  std::string text = "{ .reg .pred p; setp.ne.b32 p, 1, 0; " + row->mnemonic + " {";
-  for (size_t i = 0; i < perAtom; ++i)
-    text += (i ? ", $" : "$") + std::to_string(i);
-  size_t next = 2 * perAtom;
-  text += "}, ";
-  std::string constraints = tied(type, perAtom) + ties(perAtom);
-  if (aInRegisters) {
-    text += "{";
-    for (int i = 0; i < 4; ++i)
-      text += (i ? ", $" : "$") + std::to_string(next++);
-    text += "}, $" + std::to_string(next++);
-    constraints += ",r,r,r,r,l";
-  } else {
-    text += "$" + std::to_string(next) + ", $" + std::to_string(next + 1);
-    constraints += ",l,l";
-  }
-  text += ", p";
-  if (!isInteger)
-    text += ", 1, 1";
-  if (has16Bits && !aInRegisters)
-    text += op.getAMn() ? ", 1" : ", 0";
-  if (has16Bits)
-    text += op.getBMn() ? ", 1" : ", 0";
-  text += "; }";
+  // `starts`: the sums have no value yet, and the first instruction gives them one.
+  auto instruction = [&](bool starts) {
+    std::string text = std::string("{ .reg .pred p; setp.ne.b32 p, ") + (starts ? "0" : "1") + ", 0; " + row->mnemonic + " {";
+    for (size_t i = 0; i < perAtom; ++i)
+      text += (i ? ", $" : "$") + std::to_string(i);
+    size_t next = starts ? perAtom : 2 * perAtom;
+    text += "}, ";
+    std::string constraints = tied(type, perAtom) + (starts ? "" : ties(perAtom));
+    if (aInRegisters) {
+      text += "{";
+      for (int i = 0; i < 4; ++i)
+        text += (i ? ", $" : "$") + std::to_string(next++);
+      text += "}, $" + std::to_string(next++);
+      constraints += ",r,r,r,r,l";
+    } else {
+      text += "$" + std::to_string(next) + ", $" + std::to_string(next + 1);
+      constraints += ",l,l";
+    }
+    text += ", p";
+    if (!isInteger)
+      text += ", 1, 1";
+    if (has16Bits && !aInRegisters)
+      text += op.getAMn() ? ", 1" : ", 0";
+    if (has16Bits)
+      text += op.getBMn() ? ", 1" : ", 0";
+    text += "; }";
+    return std::pair(text, constraints);
+  };
+  const bool startsAtZero = llvm::all_of(d, [](llvm::Value *v) {
+    auto *constant = llvm::dyn_cast<llvm::Constant>(v);
+    return constant && constant->isNullValue();
+  });
   llvm::Type *element = isInteger ? b.getInt32Ty() : b.getFloatTy();
   llvm::Type *result = llvm::StructType::get(ctx, llvm::SmallVector<llvm::Type *>(perAtom, element));
 
@@ -170,7 +178,8 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
     for (int i = 0; i < atomsM; ++i)
       for (int j = 0; j < atomsN; ++j) {
         llvm::SmallVector<llvm::Value *> operands;
-        for (size_t r = 0; r < perAtom; ++r)
+        const bool starts = startsAtZero && k == 0;
+        for (size_t r = 0; r < perAtom && !starts; ++r)
           operands.push_back(sumOf(i, j, r));
         if (aInRegisters)
           operands.append(packed[{i, k}]);
@@ -180,6 +189,7 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
         operands.push_back(at(bStart, place(op.getB(), op.getBMn(), std::int64_t(j) * row->n * grid.n,
                                             std::int64_t(k) * row->k)));
         llvm::Value *made = uniformAssembly(result, text, constraints, operands);
+        auto [text, constraints] = instruction(starts);
         for (size_t r = 0; r < perAtom; ++r)
           sumOf(i, j, r) = b.CreateExtractValue(made, unsigned(r));
       }

@@ -49,7 +49,7 @@ double instructionsOf(Operation *op) {
     }
   if (auto binary = llvm::dyn_cast<tileir::BinaryOp>(op))
     return binary.getFn() == BinaryFn::k_div ? 9 : 1;
-  return llvm::isa<tileir::CompareOp, tileir::SelectOp, tileir::CastOp, tgpu::FillOutsideOp>(op) ? 1 : 0;
+  return llvm::isa<tileir::CompareOp, tileir::SelectOp, tileir::FmaOp, tileir::CastOp, tgpu::FillOutsideOp>(op) ? 1 : 0;
 }
 
 class ProductExplainer {

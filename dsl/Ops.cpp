@@ -176,6 +176,25 @@ Tile select(TileAt cond, TileAt a, TileAt b) {
   return Tile(t.define(tileir::SelectOp::create(t.builder(), t.at(cond.loc), type, c, x, y), cond.loc));
 }
 
+Tile fma(TileAt a, TileAt b, TileAt c) {
+  Trace &t = Trace::get(a.loc, "fma");
+  // Numbers take the dtype of the tile beside them.
+  auto [x, y] = pairOf(t, "fma", a, b);
+  Value z = c.isLiteral ? pairOf(t, "fma", a.isLiteral ? b : a, c).second : tileOperand(t, c, "fma");
+  Violation v;
+  auto shape = tileir::inferBroadcastShape("fma", x.getType(), y.getType(), v);
+  if (shape)
+    shape = tileir::inferBroadcastShape("fma", RankedTensorType::get(*shape, tileir::elementOf(x.getType())), z.getType(), v);
+  if (!shape)
+    fail(t, a.loc, "fma", v);
+  for (Value *operand : {&x, &y, &z})
+    *operand = repeatTo(t, *operand, *shape, a.loc);
+  Type type = tileir::inferFma(x.getType(), y.getType(), z.getType(), v);
+  if (!type)
+    fail(t, a.loc, "fma", v);
+  return Tile(t.define(tileir::FmaOp::create(t.builder(), t.at(a.loc), type, x, y, z), a.loc));
+}
+
 Tile keep(TileAt mask, TileAt x) {
   Trace &t = Trace::get(mask.loc, "keep");
   Value m = tileOperand(t, mask, "keep"), in = tileOperand(t, x, "keep");

@@ -315,7 +315,7 @@ private:
             if (b.getFn() == BinaryFn::k_div || b.getFn() == BinaryFn::k_pow)
               out.specialOps += lanes;
           })
-          .Case<CompareOp, SelectOp, CastOp, KeepOp>([&](mlir::Operation *o) {
+          .Case<CompareOp, SelectOp, FmaOp, CastOp, KeepOp>([&](mlir::Operation *o) {
             if (elementsOf(o->getResult(0).getType()) > 1)
               out.elementOps += static_cast<double>(elementsOf(o->getResult(0).getType())) * times * weight;
           })

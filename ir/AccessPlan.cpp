@@ -117,7 +117,7 @@ bool equalAlong(Value tile, int64_t axis) {
       .Case([&](BroadcastOp o) { return equalAlong(o.getX(), axis); })
       .Case([&](PermuteOp o) { return equalAlong(o.getX(), o.getPerm()[size_t(axis)]); })
       .Case([&](ConvertLayoutOp o) { return equalAlong(o.getX(), axis); })
-      .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp>([&](auto o) {
+      .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, FmaOp, CastOp>([&](auto o) {
         return llvm::all_of(o->getOperands(), [&](Value v) { return equalAlong(v, axis); });
       })
       .Default([](Operation *) { return false; });

@@ -28,6 +28,12 @@ void stepSelect(const Step &s, Frame &f) {
   joinExistence(s.in, s.out[0], f);
 }
 
+/// fma; in: a, b, c.
+void stepFma(const Step &s, Frame &f) {
+  s.fma(f.data(s.in[0]), f.data(s.in[1]), f.data(s.in[2]), f.data(s.out[0]), f.slot(s.out[0]).lanes);
+  joinExistence(s.in, s.out[0], f);
+}
+
 /// reduce; in: x; ints: axis, outer, length, inner. The folded axis exists afterwards and no mask is left;
 /// the other axes keep their extents.
 void stepReduce(const Step &s, Frame &f) {

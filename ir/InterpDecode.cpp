@@ -212,6 +212,7 @@ private:
   LogicalResult binary(Operation *op, BinaryFn fn, Body &body);
   LogicalResult compare(Operation *op, ComparePred pred, bool isUnsigned, Body &body);
   LogicalResult select(Operation *op, Body &body);
+  LogicalResult fma(Operation *op, Body &body);
   LogicalResult conversion(Operation *op, Body &body);
   LogicalResult constant(Operation *op, Attribute value);
   LogicalResult reduce(ReduceOp op, Body &body);
@@ -280,6 +281,15 @@ LogicalResult Decoder::select(Operation *op, Body &body) {
   if (!step)
     return failure();
   step->select = selectKernel(dtypeOf(op->getResult(0)), machine);
+  body.steps.push_back(std::move(*step));
+  return success();
+}
+
+LogicalResult Decoder::fma(Operation *op, Body &body) {
+  auto step = plainStep(op, stepFma);
+  if (!step)
+    return failure();
+  step->fma = fmaKernel(dtypeOf(op->getResult(0)), machine);
   body.steps.push_back(std::move(*step));
   return success();
 }
@@ -593,6 +603,7 @@ LogicalResult Decoder::operation(Operation &op, Body &body) {
       .Case<BinaryOp>([&](BinaryOp o) { return binary(o, o.getFn(), body); })
       .Case<CompareOp>([&](CompareOp o) { return compare(o, o.getPred(), false, body); })
       .Case<SelectOp>([&](SelectOp o) { return select(o, body); })
+      .Case<FmaOp>([&](FmaOp o) { return fma(o, body); })
       .Case<CastOp>([&](CastOp o) { return conversion(o, body); })
       .Case<ConstantOp>([&](ConstantOp o) { return constant(o, o.getValue()); })
       .Case<ReduceOp>([&](ReduceOp o) { return reduce(o, body); })

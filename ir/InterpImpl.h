@@ -69,6 +69,7 @@ struct Step {
   UnaryKernel unary = nullptr, widen = nullptr, widenRight = nullptr, narrow = nullptr;
   BinaryKernel binary = nullptr;
   SelectKernel select = nullptr;
+  FmaKernel fma = nullptr;
   ReduceKernel reduce = nullptr;
   MmaKernel mma = nullptr;
   std::vector<Body> bodies;
@@ -138,6 +139,7 @@ void fillLanes(char *dst, const char *element, std::int64_t size, std::int64_t l
 void stepUnary(const Step &s, Frame &f);
 void stepBinary(const Step &s, Frame &f);
 void stepSelect(const Step &s, Frame &f);
+void stepFma(const Step &s, Frame &f);
 void stepReduce(const Step &s, Frame &f);
 void stepMma(const Step &s, Frame &f);
 void stepConstant(const Step &s, Frame &f);

@@ -32,6 +32,8 @@ using UnaryKernel = void (*)(const void *x, void *r, std::int64_t n);
 using BinaryKernel = void (*)(const void *a, const void *b, void *r, std::int64_t n);
 /// r[i] = c[i] ? a[i] : b[i], i < n.
 using SelectKernel = void (*)(const bool *c, const void *a, const void *b, void *r, std::int64_t n);
+/// r[i] = a[i] * b[i] + c[i], rounded once, i < n.
+using FmaKernel = void (*)(const void *a, const void *b, const void *c, void *r, std::int64_t n);
 /// Folds the middle axis of x: [outer, length, inner] over lanes lo <= l < hi that `mask` (may be null)
 /// holds.
 using ReduceKernel = void (*)(const void *x, const std::uint8_t *mask, void *r, std::int64_t outer,
@@ -54,6 +56,7 @@ UnaryKernel unaryKernel(UnaryFn fn, DType type, Isa isa);
 BinaryKernel binaryKernel(BinaryFn fn, DType type, Isa isa);
 BinaryKernel compareKernel(ComparePred pred, DType type, Isa isa);
 SelectKernel selectKernel(DType type, Isa isa);
+FmaKernel fmaKernel(DType type, Isa isa);
 UnaryKernel castKernel(DType to, DType from, Isa isa);
 /// argmax and argmin give 64-bit positions.
 ///

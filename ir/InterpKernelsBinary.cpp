@@ -179,6 +179,17 @@ template <ComparePred pred> BinaryKernel compareFor(DType type, Isa isa) {
   });
 }
 
+template <class T> struct Fma {
+  template <Isa isa>
+  static SECTILE_INLINE void run(const void *a, const void *b, const void *c, void *r, std::int64_t n) {
+    const T *x = static_cast<const T *>(a), *y = static_cast<const T *>(b), *z = static_cast<const T *>(c);
+    T *out = static_cast<T *>(r);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i)
+      out[i] = std::fma(x[i], y[i], z[i]);
+  }
+};
+
 template <class T> struct Select {
   template <Isa isa>
   static SECTILE_INLINE void run(const bool *c, const void *a, const void *b, void *r, std::int64_t n) {
@@ -252,6 +263,12 @@ BinaryKernel compareKernel(ComparePred pred, DType type, Isa isa) {
     return compareFor<ComparePred::k_ge>(type, isa);
   }
   return nullptr;
+}
+
+FmaKernel fmaKernel(DType type, Isa isa) {
+  if (type == DType::f32)
+    return pick<Fma<float>, FmaKernel>(isa);
+  return type == DType::f64 ? pick<Fma<double>, FmaKernel>(isa) : nullptr;
 }
 
 SelectKernel selectKernel(DType type, Isa isa) {

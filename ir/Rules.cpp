@@ -287,6 +287,19 @@ Inferred inferSelect(Type cond, Type a, Type b, Violation &v) {
   return a;
 }
 
+Inferred inferFma(Type a, Type b, Type c, Violation &v) {
+  if (!elementOf(a).isF32() && !elementOf(a).isF64()) // fma_c1
+    return broken(v, "fma", fmt::format("fma is defined on f32 and f64, a is {}", describe(a)), "fma_c1",
+                  "cast a, b and c to f32");
+  for (auto [name, type] : {std::pair("b", b), std::pair("c", c)})
+    if (type != a) // fma_c1
+      return broken(v, "fma",
+                    describe(type) == describe(a) ? fmt::format("a and {} have different layouts", name)
+                                                  : fmt::format("a is {}, {} is {}", describe(a), name, describe(type)),
+                    "fma_c1", fmt::format("cast or broadcast {} to {}", name, describe(a)));
+  return a;
+}
+
 Inferred inferCast(Type x, DType to, Violation &v) {
   (void)v; // every type can be cast to every other
   return withElement(x, elementType(x.getContext(), to));

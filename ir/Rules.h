@@ -22,6 +22,7 @@ Inferred inferUnary(UnaryFn fn, mlir::Type x, Violation &v);
 Inferred inferBinary(BinaryFn fn, mlir::Type a, mlir::Type b, Violation &v);
 Inferred inferCompare(ComparePred pred, mlir::Type a, mlir::Type b, Violation &v);
 Inferred inferSelect(mlir::Type cond, mlir::Type a, mlir::Type b, Violation &v);
+Inferred inferFma(mlir::Type a, mlir::Type b, mlir::Type c, Violation &v);
 Inferred inferCast(mlir::Type x, DType to, Violation &v);
 /// The common shape of two operands of an elementwise op: scalars and axes of length 1 repeat, ranks are equal
 /// otherwise. `op` names the user's operation in the message.

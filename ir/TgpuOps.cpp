@@ -129,6 +129,13 @@ LogicalResult FillOutsideOp::verify() {
 }
 
 LogicalResult BitsOp::verify() {
+LogicalResult WarpAnyOp::verify() {
+  Type mask = getMask().getType();
+  if (elementOf(mask).isInteger(1) && isa<RankedTensorType>(mask))
+    return success();
+  return broken(*this, "warp_any_c1", "the mask is " + describe(mask), "use a tile of i1");
+}
+
   Type from = getX().getType(), to = getResult().getType();
   if (!liesAs(from, to))
     return broken(*this, "bits_c1", "the result is " + describe(to) + ", x is " + describe(from),

@@ -238,6 +238,21 @@ def Tgpu_ReduceOp : TgpuOp<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_WarpAnyOp : TgpuOp<"warp_any", [Pure]> {
+  let summary = "Whether an element of a mask holds in some thread of the warp";
+  let description = [{
+    Warps may find different answers. The result is the condition of a branch that gives the same values whichever way a warp
+    goes that has no such element; the branch does nothing for which warps wait for each other (PerWarpBranches).
+    - C1 (warp_any_c1): the mask is a tile of i1.
+
+    Example: `%rare = tgpu.warp_any %mask : tensor<128x1xi1>`
+  }];
+  let arguments = (ins Tile_Shaped:$mask);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$mask attr-dict `:` type($mask)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_MmaSyncOp : TgpuOp<"mma_sync", [Pure, OneType<["acc", "result"]>]> {
   let summary = "Matrix product by warp-level mma.sync atoms (PTX ISA, section mma)";
   let description = [{
@@ -285,7 +300,22 @@ def Tgpu_SplitRangeOp : TgpuOp<"split_range", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_CombinePartsOp : TgpuOp<"combine_parts", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_SharedProgramsOp : TgpuOp<"shared_programs", [Pure]> {
+  let summary = "How many of the last programs all blocks share, trip by trip";
+  let description = [{
+    In a kernel with `tgpu.persistent`, each of whose programs goes through the range from `lower` to `upper` by `step`. The
+    launch decides: 0, or a number for which every block has at least one trip (Stream-K: Osama et al., PPoPP 2023).
+    C1 (shared_programs_c1): at the top level of the kernel, once; bounds as for tgpu.split_range.
+
+    Example: `%shared = tgpu.shared_programs %zero to %depth by %step`
+  }];
+  let arguments = (ins Index:$lower, Index:$upper, Index:$step);
+  let results = (outs Index:$count);
+  let assemblyFormat = "$lower `to` $upper `by` $step attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tgpu_CombinePartsOp : TgpuOp<"combine_parts", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "What all parts of a program found, in the part that arrives last";
   let description = [{
     Every part of a program gives its values. In the part that arrives last, `last` holds and total i is value i of all
@@ -404,6 +434,32 @@ def Tgpu_PipeWaitOp : TgpuOp<"pipe_wait", [MemoryEffects<[MemRead, MemWrite]>]> 
   let summary = "Consumers: wait until the next slot is full";
   let description = [{
     Every consumer thread waits. The results are the slot's buffers, readable until it is released. The place to read moves
+def Tgpu_AsyncLoadOp : TgpuOp<"async_load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Producer: fill a buffer of its slot by copies of its threads (PTX ISA, cp.async)";
+  let description = [{
+    Buffer number `index` of the slot gets what tgpu.stage_load describes, `copyBytes` at a time: each copy starts at a
+    multiple of so many bytes in memory, and takes what of them is inside the map's limits, zeros for the rest. The buffer
+    is full when the async_arrive behind it has come, and wgmma sees it behind a fence_async of the consumers.
+    - C1 (async_load_c1): in the producer of a tgpu.roles. C2 (async_load_c2): index is a buffer of the pipe, and it, x,
+      offsets, map and copyBytes fit as for stage_load.
+  }];
+  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, Tgpu_MapAttr:$map,
+                       Tgpu_PipeType:$pipe, I64Attr:$index, I64Attr:$copyBytes);
+  let assemblyFormat = [{
+    $x `[` $offsets `]` `map` `(` qualified($map) `)` `to` $pipe `[` $index `]` `by` $copyBytes attr-dict `:`
+    qualified(type($x)) `,` qualified(type($pipe))
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_AsyncArriveOp : TgpuOp<"async_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Producer: each thread arrives on the slot's `full` when its copies so far have ended";
+  let description = "C1 (async_arrive_c1): in the producer of a tgpu.roles.";
+  let arguments = (ins Tgpu_PipeType:$pipe);
+  let assemblyFormat = "$pipe attr-dict `:` qualified(type($pipe))";
+  let hasVerifier = 1;
+}
+
     on by one slot.
     - C1 (pipe_wait_c1): in the consumer of a tgpu.roles. C2 (pipe_wait_c2): results are the pipe's buffers.
   }];

@@ -162,6 +162,11 @@ LogicalResult SelectOp::verify() {
                 "select_c2");
 }
 
+LogicalResult FmaOp::verify() {
+  Violation v;
+  return sameAs(*this, inferFma(getA().getType(), getB().getType(), getC().getType(), v), v, "fma_c1");
+}
+
 LogicalResult CastOp::verify() {
   Violation v;
   return sameAs(*this, inferCast(getX().getType(), *dtypeOfType(elementOf(getType())), v), v, "cast_c1");

@@ -228,6 +228,21 @@ def Tile_SelectOp : TileOp<"select", [Pure, OneType<["a", "b", "result"]>]> {
   let hasFolder = 1;
 }
 
+def Tile_FmaOp : TileOp<"fma", [Pure, AllTypesMatch<["a", "b", "c", "result"]>]> {
+  let summary = "Elementwise product and sum, rounded once";
+  let description = [{
+    result[c] = a[c] * b[c] + c[c], rounded once to nearest even.
+    Shape: `fma(a: [D0..], b: [D0..], c: [D0..]) -> [D0..]`.
+    - C1 (fma_c1): a, b and c have one type, of f32 or f64.
+
+    Example: `%y = tile.fma %a, %b, %c : tensor<64xf32>`
+  }];
+  let arguments = (ins Tile_Tile:$a, Tile_Tile:$b, Tile_Tile:$c);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_CastOp : TileOp<"cast", [Pure]> {
   let summary = "Elementwise conversion between element types";
   let description = [{

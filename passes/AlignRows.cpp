@@ -119,7 +119,7 @@ private:
   void visit(Operation *op) {
     auto axes = [](Value v) { return int(shapeOf(v.getType()).size()); };
     llvm::TypeSwitch<Operation *>(op)
-        .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, KeepOp, FillOp, GatherOp>([&](auto op) {
+        .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, FmaOp, CastOp, KeepOp, FillOp, GatherOp>([&](auto op) {
           for (Value v : op->getOperands())
             tieAll(op->getResult(0), v);
         })

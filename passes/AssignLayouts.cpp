@@ -81,7 +81,7 @@ private:
     if (op->getNumResults() == 1 && isTile(op->getResult(0))) {
       if (isa<ConstantOp, SplatOp, IotaOp>(op)) {
         total = 1;
-      } else if (isa<BinaryOp, CompareOp, SelectOp, CastOp, BroadcastOp>(op)) {
+      } else if (isa<BinaryOp, CompareOp, SelectOp, FmaOp, CastOp, BroadcastOp>(op)) {
         total = 1;
         for (Value v : op->getOperands())
           if (isTile(v))
@@ -168,7 +168,7 @@ private:
   const Layout &layoutOf(Value v) { return *classOf(v).layout; }
 
   static bool isElementwise(Operation *op) {
-    return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, tgpu::GlobalGatherOp, tgpu::FillOutsideOp>(op);
+    return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, FmaOp, CastOp, tgpu::GlobalGatherOp, tgpu::FillOutsideOp>(op);
   }
   static bool isLink(Operation *op) {
     return isa<ReduceOp, BroadcastOp, PermuteOp>(op) ||

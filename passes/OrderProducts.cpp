@@ -9,7 +9,8 @@
 #include "passes/Passes.h"
 #include "passes/Support.h"
 
-#include "llvm/ADT/SmallPtrSet.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_ORDERPRODUCTSPASS
@@ -84,10 +85,21 @@ public:
         if (!chained)
           values.push_back(product.getResult());
       }
+      const size_t products = values.size();
+      SmallVector<Operation *> later;
+      for (tgpu::WgmmaOp product : ArrayRef(underWay).take_front(done))
+        if (isTile(product.getA())) {
+          later = workBeside(product, user, values);
+          break;
+        }
       OpBuilder b(user);
       auto wait = tgpu::WgmmaWaitOp::create(b, user->getLoc(), ValueRange(values).getTypes(), pending, values);
-      for (auto [value, ready] : llvm::zip_equal(values, wait.getResults()))
-        value.replaceUsesWithIf(ready, [&](OpOperand &use) { return use.getOwner() != wait; });
+      for (Operation *op : later)
+        op->moveAfter(wait);
+      for (auto [i, value, ready] : llvm::enumerate(values, wait.getResults()))
+        value.replaceUsesWithIf(ready, [&](OpOperand &use) {
+          return use.getOwner() != wait && (i < products || isBehind(use.getOwner(), wait));
+        });
       underWay.erase(underWay.begin(), underWay.begin() + ptrdiff_t(done));
     };
     for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -131,6 +143,39 @@ public:
   }
 
 private:
+  static bool isBehind(Operation *op, Operation *wait) {
+    Operation *here = wait->getBlock()->findAncestorOpInBlock(*op);
+    return here && wait->isBeforeInBlock(here);
+  }
+
+  /// What threads compute while a product with operands in registers is under way goes through its wait too, and what they make
+  /// narrower than a register comes behind it: else the operands of the next such product could be put into registers that
+  /// this one still reads. Returns the latter, the last one first.
+  static SmallVector<Operation *> workBeside(tgpu::WgmmaOp product, Operation *user, SmallVectorImpl<Value> &values) {
+    SetVector<Operation *> later;
+    auto isUsedLater = [&](Operation *other) {
+      Operation *here = user->getBlock()->findAncestorOpInBlock(*other);
+      return here && (!here->isBeforeInBlock(user) || later.contains(here));
+    };
+    auto bitsOf = [](Value v) {
+      auto number = isTile(v) ? dyn_cast<FloatType>(tileir::elementOf(v.getType())) : FloatType();
+      return number ? number.getWidth() : 0;
+    };
+    SmallVector<Value> wide;
+    for (Operation *op = user->getPrevNode(); op != product; op = op->getPrevNode()) {
+      if (op->getNumResults() != 1 || isa<tgpu::WgmmaOp, tgpu::WgmmaWaitOp>(op))
+        continue;
+      Value v = op->getResult(0);
+      if (bitsOf(v) && bitsOf(v) < 32 && !op->getNumRegions() && isMemoryEffectFree(op) && llvm::all_of(v.getUsers(), isUsedLater))
+        later.insert(op);
+      else if (bitsOf(v) >= 32 && !isa<tileir::ConstantOp, tileir::SplatOp, tileir::BroadcastOp>(op) &&
+               llvm::any_of(v.getUsers(), isUsedLater))
+        wide.push_back(v);
+    }
+    values.append(wide.rbegin(), wide.rend());
+    return later.takeVector();
+  }
+
   void visitRegions(Operation *op) {
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       SmallVector<tgpu::WgmmaOp> products = accumulating(loop);

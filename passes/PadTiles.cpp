@@ -136,7 +136,7 @@ private:
     llvm::TypeSwitch<Operation *>(op)
         .Case<scf::ForOp, scf::IfOp, scf::WhileOp>(
             [&](auto op) { forPassedOn(op, [&](Value a, Value b) { tieTiles(a, b); }); })
-        .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, tgpu::GlobalGatherOp, tgpu::FillOutsideOp>(
+        .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, FmaOp, CastOp, tgpu::GlobalGatherOp, tgpu::FillOutsideOp>(
             [&](auto op) {
               for (Value v : op->getOperands())
                 tieTiles(op->getResult(0), v);

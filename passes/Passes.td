@@ -62,6 +62,35 @@ def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
 def StageOperandsPass : SectilePass<"sectile-stage-operands", "StageOperands"> {
   let summary = "Products on warpgroups, with operands in shared memory";
   let description = [{
+def OverlapProductsPass : SectilePass<"sectile-overlap-products", "OverlapProducts"> {
+  let summary = "First products of an iteration before the last ones of the iteration before";
+  let description = [{
+    Before: loops with tile.mma whose atoms are chosen. After: loops whose first products need nothing of earlier iterations,
+    and whose last ones only add to what is carried, are rotated: the last products of an iteration stand in the next one,
+    behind its first products. Other loops are unchanged.
+  }];
+  let options = [Option<"overlap", "overlap", "int", "0",
+                        "0: where sums and operands fit into registers, 1: never, 2: wherever it can be done">];
+}
+
+def SplitMasksPass : SectilePass<"sectile-split-masks", "SplitMasks"> {
+  let summary = "Loops in parts, of which one needs no masks";
+  let description = [{
+    Before: loops of products in which masks compare coordinates. After: iterations in which all of those masks hold
+    everywhere run in a loop of their own without them, those before and behind it in copies with them. Other loops are
+    unchanged.
+  }];
+}
+
+def PerWarpBranchesPass : SectilePass<"sectile-per-warp-branches", "PerWarpBranches"> {
+  let summary = "Rare branches that each warp takes alone";
+  let description = [{
+    Before: branches on whether any element of a tile holds, known to all threads through shared memory. After: where both ways
+    give the same for rows without such an element, and no thread waits for other warps inside, each warp goes its own way
+    (tgpu.warp_any). Other branches are unchanged.
+  }];
+}
+
     Before: tile.mma with the atom that SelectMma chose. After: those with a wgmma atom are tgpu.wgmma; operands that the
     TMA unit can read come by tgpu.stage_load, other bs through a buffer, other as in registers.
   }];

@@ -33,6 +33,11 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   SplitReductionPassOptions split;
   split.parts = options.schedule.cluster > 1 ? 1 : options.schedule.split; // one or the other
   PlaceMemoryPassOptions place;
+  StageOperandsPassOptions stage;
+  stage.async = options.schedule.async;
+  split.streamk = options.schedule.cluster > 1 || options.schedule.stages == 1 ? 1 : options.schedule.streamk;
+  OverlapProductsPassOptions overlap;
+  overlap.overlap = options.schedule.stages == 1 ? 1 : options.schedule.overlap;
   place.stages = options.schedule.stages;
   MakePersistentPassOptions persist;
   persist.raster = options.schedule.raster;
@@ -45,7 +50,10 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   clean(true);                   // bounds of several accesses are often one value
   pm.addPass(createSplitReductionPass(split)); // while sums are still one op, and extents plain numbers
   pm.addPass(createSelectMmaPass(select));  // the number of warps and the atoms decide the layouts
-  pm.addPass(createStageOperandsPass());    // operands in shared memory have no layouts
+  pm.addPass(createOverlapProductsPass(overlap)); // atoms say which products are asynchronous; loads are still values
+  pm.addPass(createSplitMasksPass());       // what is overlapped has its first iteration in front of the loop
+  clean(true);                              // masks that hold, values that only overlapped products needed
+  pm.addPass(createStageOperandsPass(stage)); // operands in shared memory have no layouts
   pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
   pm.addPass(createAssignLayoutsPass());    // once all tiles, masks included, are there
   clean(false);                             // values made anew per user that got one layout; folding is over
@@ -55,6 +63,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(createLowerConversionsPass()); // all conversions are there now
   pm.addPass(createOrderProductsPass());    // every use of a result is there now
   pm.addPass(createMakePersistentPass(persist));
+  pm.addPass(createPerWarpBranchesPass()); // what warps wait for each other for is known
   pm.addPass(createSpecialiseWarpsPass());  // needs waits: a slot is free when its products have ended
   clean(false);                             // what both roles have of the program
   pm.addPass(createPlaceMemoryPass(place)); // all buffers are there now

@@ -167,7 +167,8 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
       for (Operation *user : op->getUsers())
         if (isa<tgpu::PipeAcquireOp>(user)) {
           for (Operation *parent = user->getParentOp(); parent; parent = parent->getParentOp())
-            p.depth += isa<scf::ForOp, scf::WhileOp>(parent);
+            depth += isa<scf::ForOp, scf::WhileOp>(parent);
+          p.depth = std::max(p.depth, depth);
           deepest = std::max(deepest, p.depth);
         }
       pipes.push_back(p);
@@ -178,6 +179,7 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
     const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
     // Several blocks share a multiprocessor's memory, of which the system takes some for each.
     constexpr int64_t systemBytes = 1024;
+          int depth = 0;
     auto blocks = func->getAttrOfType<IntegerAttr>(tgpu::minBlocksAttr);
     int64_t room = target ? target->sharedBytesPerBlock : 0;
     if (blocks && blocks.getInt() > 1)

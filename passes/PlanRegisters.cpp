@@ -85,11 +85,11 @@ struct PlanRegisters : sectile::passes::impl::PlanRegistersPassBase<PlanRegister
 
   /// A value that a reduction takes up element by element as it is made.
   static bool isFolded(Value v) {
-    if (!v.hasOneUse() || !isa_and_nonnull<UnaryOp, BinaryOp, CastOp, tgpu::FillOutsideOp>(v.getDefiningOp()))
+    if (!v.hasOneUse() || !isa_and_nonnull<UnaryOp, BinaryOp, FmaOp, CastOp, tgpu::FillOutsideOp>(v.getDefiningOp()))
       return false;
     Operation *user = *v.getUsers().begin();
     return isa<tgpu::ReduceOp>(user) ||
-           (isa<UnaryOp, BinaryOp, CastOp, tgpu::FillOutsideOp>(user) && isFolded(user->getResult(0)));
+           (isa<UnaryOp, BinaryOp, FmaOp, CastOp, tgpu::FillOutsideOp>(user) && isFolded(user->getResult(0)));
   }
 
   void peak(Block &block, int64_t around, LayoutCache &layouts, Liveness &liveness, int64_t &most) {

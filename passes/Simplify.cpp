@@ -51,6 +51,23 @@ struct HoistMinMax : OpRewritePattern<scf::ForOp> {
   }
 };
 
+/// A branch that gives the same value either way.
+struct SameEitherWay : OpRewritePattern<scf::IfOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(scf::IfOp branch, PatternRewriter &rewriter) const override {
+    if (!branch.elseBlock())
+      return failure();
+    bool changed = false;
+    for (auto [result, x, y] : llvm::zip_equal(branch.getResults(), branch.thenYield().getOperands(), branch.elseYield().getOperands()))
+      if (x == y && !result.use_empty()) {
+        rewriter.replaceAllUsesWith(result, x);
+        changed = true;
+      }
+    return success(changed);
+  }
+};
+
 struct Simplify : sectile::passes::impl::SimplifyPassBase<Simplify> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
@@ -58,7 +75,7 @@ struct Simplify : sectile::passes::impl::SimplifyPassBase<Simplify> {
     for (RegisteredOperationName op : context->getRegisteredOperations())
       if (isa<tileir::TileDialect>(op.getDialect()))
         op.getCanonicalizationPatterns(set, context);
-    set.add<HoistMinMax>(context);
+    set.add<HoistMinMax, SameEitherWay>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

@@ -107,6 +107,10 @@ public:
     Block &producer = roles.getProducer().emplaceBlock(), &consumer = roles.getConsumer().emplaceBlock();
 
     IRMapping map;
+      if (Group *other = earlierAlike(g)) {
+        g.pipe = other->pipe;
+        continue;
+      }
     OpBuilder inProducer(&producer, producer.end());
     // The program is still where it was, behind the roles.
     slice.copy(body, inProducer, map, [&](Operation *op, OpBuilder &at, IRMapping &map) { return load(op, at, map); });
@@ -214,6 +218,36 @@ private:
       g.issuedAt = g.loads.back();
       inOrder.push_back(&g);
     }
+  /// Another group of the same boxes, at other places of the program: one pipe serves both, as the slots of one are released
+  /// before anyone waits for the other. So the first iterations of a loop, or parts of it, that stand alone share its slots.
+  Group *earlierAlike(Group &g) {
+    auto alike = [&](Group &other) {
+      return llvm::equal(g.loads, other.loads, [](tgpu::StageLoadOp x, tgpu::StageLoadOp y) {
+        return x.getX() == y.getX() && x.getMap() == y.getMap() && x.getBuffer().getType() == y.getBuffer().getType() &&
+               x.getCopyBytes() == y.getCopyBytes();
+      });
+    };
+    Group *found = nullptr;
+    for (Group &other : groups) {
+      if (&other == &g)
+        break;
+      if (!alike(other))
+        continue;
+      if (!comesBefore(other, g) && !comesBefore(g, other))
+        return nullptr;
+      found = found ? found : &other;
+    }
+    return found;
+  }
+  /// All uses of `a` are over where `b` is first used, in the innermost block that has both.
+  static bool comesBefore(const Group &a, const Group &b) {
+    Block *block = a.firstUse->getBlock();
+    while (!within(block, b.firstUse))
+      block = block->getParentOp()->getBlock();
+    Operation *end = within(block, a.lastUse), *start = within(block, b.firstUse);
+    return end && end != start && end->isBeforeInBlock(start);
+  }
+
     llvm::stable_sort(inOrder, [](Group *a, Group *b) {
       return a->firstUse != b->firstUse && a->firstUse->getBlock() == b->firstUse->getBlock() &&
              a->firstUse->isBeforeInBlock(b->firstUse);

@@ -283,7 +283,7 @@ private:
       const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
       if (isTile(load.getResult()) && llvm::product_of(shapeOf(load.getType())) * bytes >= leastStagedBytes)
         loads.insert(op);
-    } else if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, PermuteOp, ReshapeOp, tgpu::FillOutsideOp>(op)) {
+    } else if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, FmaOp, CastOp, PermuteOp, ReshapeOp, tgpu::FillOutsideOp>(op)) {
       for (Value operand : op->getOperands())
         if (isTile(operand))
           collectLoads(operand, block, loads);

@@ -32,8 +32,8 @@ inline bool needsHi(IndexFacts &facts, mlir::Value x, int64_t axis, mlir::Value 
 }
 
 inline bool isElementwise(mlir::Operation *op) {
-  return llvm::isa<tileir::UnaryOp, tileir::BinaryOp, tileir::CompareOp, tileir::SelectOp, tileir::CastOp>(
-      op);
+  return llvm::isa<tileir::UnaryOp, tileir::BinaryOp, tileir::CompareOp, tileir::SelectOp, tileir::FmaOp,
+                   tileir::CastOp>(op);
 }
 
 /// Follows incomplete parts forward through ops and around loops. The rewrite makes a value's interval or

@@ -109,6 +109,8 @@ SECTILE_API Tile maxNum(TileAt a, TileAt b);
 SECTILE_API Tile minNum(TileAt a, TileAt b);
 /// a where the truth value `cond` holds, else b.
 SECTILE_API Tile select(TileAt cond, TileAt a, TileAt b);
+/// a * b + c, rounded once; f32 and f64.
+SECTILE_API Tile fma(TileAt a, TileAt b, TileAt c);
 inline Tile where(TileAt cond, TileAt a, TileAt b) { return select(cond, a, b); }
 
 // Reductions along one axis, which stays with length 1. Missing lanes are skipped; where none exists the

@@ -25,8 +25,8 @@ template <class... Ops> llvm::DenseMap<TypeID, Maker> tableOf() {
 const llvm::DenseMap<TypeID, Maker> &makers() {
   using namespace tileir;
   static const auto table =
-      tableOf<ConstantOp, SplatOp, IotaOp, UnaryOp, CastOp, BitsOp, BinaryOp, CompareOp, SelectOp, BroadcastOp,
-              PermuteOp, ReshapeOp, GridOp, DimOp, SliceOp, ConvertLayoutOp, tgpu::ReduceOp, MmaSyncOp,
+      tableOf<ConstantOp, SplatOp, IotaOp, UnaryOp, CastOp, BitsOp, BinaryOp, CompareOp, SelectOp, FmaOp, BroadcastOp,
+              PermuteOp, ReshapeOp, WarpAnyOp, GridOp, DimOp, SliceOp, ConvertLayoutOp, tgpu::ReduceOp, MmaSyncOp,
               MmaFmaOp, GlobalLoadOp, GlobalStoreOp, GlobalGatherOp, MisalignOp, FillOutsideOp, BufferAllocOp,
               BufferViewOp, CopyOp, CopyOutOp, BarrierOp, ClusterStartOp, PeerCopyOp, PeerWaitOp,
               SplitRangeOp, CombinePartsOp, PipeCreateOp, PipeAcquireOp, PipeCommitOp, PipeWaitOp,

@@ -366,6 +366,8 @@ Action make(Program &p, FillOutsideOp op);
 Action make(Program &p, ReduceOp op);
 Action make(Program &p, CombinePartsOp op);
 Action make(Program &p, MmaSyncOp op);
+Action make(Program &p, tileir::FmaOp op);
+Action make(Program &p, WarpAnyOp op);
 /// The product of operands that `operand` (true: a) reads from shared memory, row-major.
 Action makeFmaProduct(Program &p, MmaFmaOp op, std::function<std::vector<char>(Cluster &, bool)> operand);
 // Memory.cpp: views, global memory

@@ -191,6 +191,23 @@ Action make(Program &p, SelectOp op) {
   };
 }
 
+Action make(Program &p, FmaOp op) {
+  Slot x = p.slot(op.getA()), y = p.slot(op.getB()), z = p.slot(op.getC()), r = p.define(op.getResult());
+  if (!oneLayout(op))
+    return nullptr;
+  auto kernel = interp::fmaKernel(x.dtype, interp::hostIsa());
+  return [=](Cluster &b) { kernel(b.data(x), b.data(y), b.data(z), b.data(r), x.count); };
+}
+
+/// All warps go the way of one that must: for the others both ways give the same.
+Action make(Program &p, WarpAnyOp op) {
+  Slot x = p.slot(op.getMask()), r = p.define(op.getResult());
+  return [=](Cluster &b) {
+    const char *mask = b.data(x);
+    *reinterpret_cast<bool *>(b.data(r)) = std::any_of(mask, mask + x.count, [](char c) { return c != 0; });
+  };
+}
+
 Action make(Program &p, BroadcastOp op) {
   auto from = shapeOf(op.getX().getType());
   return rename(p, op, op.getX(), op.getResult(), [=](Coords c) {

@@ -198,6 +198,12 @@ void addCompareSelectCast(Cases &cases) {
         return k;
       });
   }
+  for (DType t : {DType::f32, DType::f64})
+    for (Fill fill : valueSets)
+      cases.add(fmt::format("fma {} [192] {}", name(t), int(fill)), 192, [=] {
+        return elementwise({t, t, t}, t, fill, 192, 500,
+                           [](Kernel &k, const std::vector<int> &in) { return k.fma(in[0], in[1], in[2]); });
+      });
   for (DType from : allTypes())
     for (DType to : allTypes()) {
       auto f = [to](Kernel &k, const std::vector<int> &in) { return k.cast(in[0], to); };

@@ -125,6 +125,7 @@ int Kernel::compare(const std::string &predicate, int a, int b) {
   return one(Op::compare, {a, b}, {DType::boolean, shape(a)}, predicate);
 }
 int Kernel::select(int c, int a, int b) { return one(Op::select, {c, a, b}, type(a)); }
+int Kernel::fma(int a, int b, int c) { return one(Op::fma, {a, b, c}, type(a)); }
 int Kernel::cast(int x, DType to) { return one(Op::cast, {x}, {to, shape(x)}); }
 int Kernel::iota(std::int64_t axis, const Shape &shape) {
   return one(Op::iota, {}, {DType::index, shape}, {}, {axis});
@@ -311,6 +312,8 @@ private:
           fmt::format("{}tile.compare {} {} : {} -> {}", head, node.fn, names(in), t(in[0]), t(node.out[0])));
     case Op::select:
       return line(fmt::format("{}tile.select {} : {}, {}", head, names(in), t(in[0]), t(in[1])));
+    case Op::fma:
+      return line(fmt::format("{}tile.fma {} : {}", head, names(in), t(in[0])));
     case Op::cast:
       return line(fmt::format("{}tile.cast {} : {} -> {}", head, n(in[0]), t(in[0]), t(node.out[0])));
     case Op::iota:

@@ -26,6 +26,7 @@ enum class Op {
   binary,
   compare,
   select,
+  fma,
   cast,
   iota,
   splat,
@@ -117,6 +118,7 @@ public:
   int binary(const std::string &fn, int a, int b);
   int compare(const std::string &predicate, int a, int b);
   int select(int condition, int a, int b);
+  int fma(int a, int b, int c);
   int cast(int x, DType to);
   int iota(std::int64_t axis, const Shape &shape);
   int splat(int x, const Shape &shape);

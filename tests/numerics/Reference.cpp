@@ -306,6 +306,14 @@ private:
       case Op::select:
         out = unknown(in(0, lane)) ? unknownNumber() : in(in(0, lane).i ? 1 : 2, lane);
         break;
+      case Op::fma:
+        if (unknown(in(0, lane)) || unknown(in(1, lane)) || unknown(in(2, lane)) ||
+            in(0, lane).error + in(1, lane).error + in(2, lane).error != 0)
+          out = unknownNumber();
+        else // of the C library, which rounds once
+          out.v = t == DType::f32 ? std::fma(float(in(0, lane).v), float(in(1, lane).v), float(in(2, lane).v))
+                                  : std::fma(double(in(0, lane).v), double(in(1, lane).v), double(in(2, lane).v));
+        break;
       default:
         out = castOf(t, r.dtype, in(0, lane));
       }

@@ -38,6 +38,9 @@ func.func @memory(%X: !tile.tensor<1, f32>, %i: index, %hi: index, %m: tensor<64
   tgpu.barrier
   // CHECK: tgpu.cluster_start
   tgpu.cluster_start
+  %holds = tile.compare lt %s, %s : tensor<64xf32, #vector> -> tensor<64xi1, #vector>
+  // CHECK: tgpu.warp_any %{{.*}} : tensor<64xi1, #[[V]]>
+  %rare = tgpu.warp_any %holds : tensor<64xi1, #vector>
   // CHECK: tgpu.bits %{{.*}} : tensor<64xf32, #[[V]]> -> tensor<64xi32, #[[V]]>
   %bits = tgpu.bits %s : tensor<64xf32, #vector> -> tensor<64xi32, #vector>
   // CHECK: tgpu.peer_copy %{{.*}}, %{{.*}} at 256 : tensor<64xf32, #[[V]]>, !tgpu.buffer<[64], f32>

@@ -66,7 +66,9 @@ func.func @elementwise(%x: tensor<64xf32>, %y: tensor<64xf32>, %u: ui8, %n: inde
   %a = tile.select %m, %s, %y : tensor<64xi1>, tensor<64xf32>
   // CHECK: tile.select %{{.*}}, %{{.*}}, %{{.*}} : i1, tensor<64xf32>
   %b = tile.select %g, %a, %y : i1, tensor<64xf32>
-  return %b : tensor<64xf32>
+  // CHECK: tile.fma %{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>
+  %f = tile.fma %a, %x, %b : tensor<64xf32>
+  return %f : tensor<64xf32>
 }
 
 // CHECK-LABEL: func.func @shapes
