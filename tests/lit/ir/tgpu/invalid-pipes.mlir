@@ -137,14 +137,6 @@ func.func @roles_c3() attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_b
 
 // -----
 
-func.func @warp_any_c1(%x: tensor<8xf32>) {
-  // expected-error @+1 {{the mask is f32 [8] [warp_any_c1]; use a tile of i1}}
-  %any = tgpu.warp_any %x : tensor<8xf32>
-  return
-}
-
-// -----
-
 !p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
 func.func @pipe_create_c1(%t: i1) {
   scf.if %t {

@@ -137,6 +137,14 @@ func.func @fill_outside_c2(%x: tensor<8xf32>, %i: index) {
 
 // -----
 
+func.func @warp_any_c1(%x: tensor<8xf32>) {
+  // expected-error @+1 {{the mask is f32 [8] [warp_any_c1]; use a tile of i1}}
+  %any = tgpu.warp_any %x : tensor<8xf32>
+  return
+}
+
+// -----
+
 func.func @bits_c1(%x: tensor<8xf16>) {
   // expected-error @+1 {{the result is i32 [4], x is f16 [8] [bits_c1]; give both one shape and layout}}
   %w = tgpu.bits %x : tensor<8xf16> -> tensor<4xi32>

@@ -67,11 +67,3 @@ func.func @staged(%A: !t, %i: index) attributes {tgpu.launch = #tgpu.launch<warp
   %b = tgpu.stage_load %A[%i, %i] map(#map) : !t -> !s
   return
 }
-func.func @fma_c1(%a: tensor<8xbf16>) {
-  // expected-error @+1 {{fma is defined on f32 and f64, a is bf16 [8] [fma_c1]; cast a, b and c to f32}}
-  %y = tile.fma %a, %a, %a : tensor<8xbf16>
-  return
-}
-
-// -----
-

@@ -337,6 +337,14 @@ func.func @select_c1_shape(%c: tensor<4xi1>, %a: tensor<8xf32>) {
 
 // -----
 
+func.func @fma_c1(%a: tensor<8xbf16>) {
+  // expected-error @+1 {{fma is defined on f32 and f64, a is bf16 [8] [fma_c1]; cast a, b and c to f32}}
+  %y = tile.fma %a, %a, %a : tensor<8xbf16>
+  return
+}
+
+// -----
+
 func.func @select_c2(%c: i1, %a: tensor<8xf32>, %b: tensor<8xbf16>) {
   // expected-error @+1 {{a is f32 [8], b is bf16 [8] [select_c2]; cast or broadcast b to f32 [8]}}
   %y = "tile.select"(%c, %a, %b) : (i1, tensor<8xf32>, tensor<8xbf16>) -> tensor<8xf32>
