@@ -134,20 +134,29 @@ bool tmaReads(const KernelArg &arg) {
 
 } // namespace
 
-double boundMicros(const Target &target, const KernelWork &work) {
-  double products = 0, bytes = 0;
+Bound boundOf(const Target *target, const KernelWork &work) {
+  Bound bound;
+  double products = 0; // microseconds
   for (const WorkProduct &p : work.products) {
-    double peak = target.denseTflops(p.a, p.tf32);
-    products += 2.0 * p.m * p.n * p.k * p.times * work.programs / ((peak > 0 ? peak : target.peak.f32) * 1e6);
+    const double flops = 2.0 * p.m * p.n * p.k * p.times * work.programs;
+    bound.flops += flops;
+    if (target) {
+      const double peak = target->denseTflops(p.a, p.tf32);
+      products += flops / ((peak > 0 ? peak : target->peak.f32) * 1e6);
+    }
   }
   for (std::size_t i = 0; i < work.argumentBytes.size(); ++i) {
     double touched = 0;
     for (const WorkAccess &a : work.accesses)
       if (a.arg == static_cast<int>(i))
         touched += static_cast<double>(a.bytes) * a.times * work.programs;
-    bytes += std::min(touched, work.argumentBytes[i]);
+    bound.bytes += std::min(touched, work.argumentBytes[i]);
   }
-  return std::max(products, bytes / (target.memoryGBs * 1e3));
+  if (!target)
+    return bound;
+  bound.micros = std::max(products, bound.bytes / (target->memoryGBs * 1e3));
+  bound.peakTflops = products > 0 ? bound.flops / products * 1e-6 : 0;
+  return bound;
 }
 
 Prediction predict(const Target &target, int multiprocessors, const TracedWork &traced, const Config &config) {

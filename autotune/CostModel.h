@@ -41,7 +41,15 @@ struct Prediction {
 /// What the kernel's schedule will be for this configuration, and what that costs on a GPU with `multiprocessors`.
 SECTILE_API Prediction predict(const Target &target, int multiprocessors, const TracedWork &traced, const Config &config);
 
-/// The least time that any schedule needs: products at the peak rate, every argument's bytes once.
-SECTILE_API double boundMicros(const Target &target, const KernelWork &work);
+/// What no schedule can be quicker than: products at the peak rate, every argument's bytes once.
+struct Bound {
+  double micros = 0;     ///< 0 without a target
+  double flops = 0;      ///< of products, all programs
+  double bytes = 0;      ///< of every argument once, as far as programs touch it
+  double peakTflops = 0; ///< dense, of the products' types; 0 without products or target
+};
+/// `target` null: flops and bytes alone.
+SECTILE_API Bound boundOf(const Target *target, const KernelWork &work);
+inline double boundMicros(const Target &target, const KernelWork &work) { return boundOf(&target, work).micros; }
 
 } // namespace sectile::autotune

@@ -77,8 +77,8 @@ public:
       e.out.reason = "not looked at";
       entries.push_back(std::move(e));
     }
-    if (target && !space.candidates.empty())
-      bound = boundMicros(*target, space.candidates.front().traced->work);
+    if (!space.candidates.empty())
+      bound = boundOf(target, space.candidates.front().traced->work);
     const int threads = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     {
       CompilePool pool(threads, [this](int id) { return codeOf(space.candidates[static_cast<std::size_t>(id)]); });
@@ -564,7 +564,7 @@ private:
     r.lowMicros = chosen->interval.low;
     r.highMicros = chosen->interval.high;
     r.noisy = noisy;
-    r.boundMicros = bound;
+    setBound(r, bound, setup.device);
     r.device = setup.device.name();
     r.endedBy = endedBy;
     r.compiled = compiledCount;
@@ -609,7 +609,7 @@ private:
   std::set<std::string> askedShapes;
   std::size_t askedCount = 0, compiledCount = 0;
   bool isWarm = false, noisy = false;
-  double bound = 0;
+  Bound bound;
   std::string endedBy = "budget";
   Entry *chosen = nullptr;
 };

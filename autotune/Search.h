@@ -31,6 +31,9 @@ struct SearchSetup {
   std::function<double(const Candidate &)> model; ///< instead of the cost model's microseconds, for tests
 };
 
+/// Fills in what no schedule can be quicker than.
+void setBound(TuneResult &result, const Bound &bound, const Device &device);
+
 /// Searches. Fills all of the result but what is about the record. UserErrors as for tune().
 SECTILE_API TuneResult search(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const SearchSetup &setup);
 

@@ -10,6 +10,7 @@
 
 #include <sectile/Error.h>
 #include <sectile/Stream.h>
+#include <sectile/Targets.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -81,7 +82,9 @@ std::string TuneResult::json() const {
     list.push_back(std::move(j));
   }
   nlohmann::ordered_json all = {{"device", device},        {"choice", text},          {"median_us", micros},   {"low_us", lowMicros},
-                                {"high_us", highMicros},   {"default_us", defaultMicros}, {"bound_us", boundMicros}, {"noisy", noisy},
+                                {"high_us", highMicros},   {"default_us", defaultMicros}, {"bound_us", boundMicros},
+                                {"flops", flops},          {"bytes", bytes},           {"peak_tflops", peakTflops}, {"memory_gbs", memoryGBs},
+                                {"noisy", noisy},
                                 {"from_record", fromRecord}, {"stored", stored},      {"ended_by", endedBy},   {"tried", tried},
                                 {"compiled", compiled},    {"seconds", seconds},      {"candidates", std::move(list)}};
   return all.dump(2);
@@ -170,7 +173,38 @@ bool hasEditedCandidate(Record &record, const RecordKey &key, const detail::Kern
   return std::any_of(isCurrent.begin(), isCurrent.end(), [](const auto &c) { return !c.second; });
 }
 
+/// What the record has of the candidates for these lengths, the quickest first.
+std::vector<TunedCandidate> recordedCandidates(Record &record, const RecordKey &key, const std::string &dims) {
+  std::vector<TunedCandidate> all;
+  for (const auto &[id, row] : record.rows().all()) {
+    RecordKey own = key;
+    own.content = row.key.content;
+    if (row.kind != RecordRow::Kind::candidate || own != row.key || row.dims != dims)
+      continue;
+    TunedCandidate c;
+    c.text = row.choice;
+    c.config = parseChoice(row.choice).value_or(Config());
+    c.state = row.note.empty() ? TunedCandidate::State::measured : TunedCandidate::State::failed;
+    c.reason = row.note;
+    c.micros = row.medianNs / 1e3, c.lowMicros = row.lowNs / 1e3, c.highMicros = row.highNs / 1e3;
+    all.push_back(std::move(c));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const TunedCandidate &a, const TunedCandidate &b) {
+    return std::pair(a.state != TunedCandidate::State::measured, a.micros) < std::pair(b.state != TunedCandidate::State::measured, b.micros);
+  });
+  return all;
+}
+
 } // namespace
+
+void autotune::setBound(TuneResult &result, const Bound &bound, const Device &device) {
+  result.boundMicros = bound.micros;
+  result.flops = bound.flops;
+  result.bytes = bound.bytes;
+  result.peakTflops = bound.peakTflops;
+  if (const Target *target = device.isInterpreter() ? nullptr : findTarget(device.arch()))
+    result.memoryGBs = target->memoryGBs;
+}
 
 TuneResult autotune::tuneWith(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const TuneOptions &options,
                               const TuneHooks &hooks) {
@@ -204,6 +238,10 @@ TuneResult autotune::tuneWith(const detail::KernelDesc &kernel, std::span<const 
         known.fromRecord = known.stored = true;
         known.device = device.name();
         known.endedBy = "record";
+        if (!hooks.forLaunch) {
+          known.candidates = recordedCandidates(*record, key, dimsText(args));
+          setBound(known, boundOf(device.isInterpreter() ? nullptr : findTarget(device.arch()), traceWork(kernel, args, *config).work), device);
+        }
         return known;
       }
 

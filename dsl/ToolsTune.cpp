@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/ToolsTune.h"
 
-#include "autotune/Published.h"
 #include "autotune/Tune.h"
-#include "dsl/ToolArgs.h"
 #include "dsl/ToolsCommon.h"
+#include "dsl/ToolsJobs.h"
+#include "dsl/ToolsTuneReport.h"
 
 #include <sectile/Error.h>
 
@@ -18,11 +18,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <dlfcn.h>
-#include <fstream>
-#include <iostream>
 #include <mutex>
-#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -33,86 +29,6 @@ using nlohmann::ordered_json;
 
 [[noreturn]] void fail(std::string kernel, std::string message, const char *rule, std::string wayOut) {
   throw UserError({{}, std::move(kernel), "tune", std::move(message), rule, std::move(wayOut)});
-}
-
-std::string joined(const std::vector<std::string> &names) {
-  return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
-}
-
-/// A kernel with arguments of one shape.
-struct Job {
-  std::string text, place; ///< as written; "jobs.txt:3" or "the command line"
-  std::string kernel;
-  std::vector<std::string> words;
-};
-
-void addJob(std::vector<Job> &jobs, const std::string &line, const std::string &place) {
-  std::istringstream in(line.substr(0, line.find('#')));
-  Job job;
-  job.place = place;
-  in >> job.kernel;
-  for (std::string word; in >> word;)
-    job.words.push_back(word);
-  if (job.kernel.empty())
-    return;
-  job.text = job.kernel;
-  for (const std::string &w : job.words)
-    job.text += " " + w;
-  jobs.push_back(std::move(job));
-}
-
-std::vector<Job> readJobs(const TuneToolOptions &options) {
-  std::vector<Job> jobs;
-  if (!options.jobsFile.empty()) {
-    std::ifstream file;
-    if (options.jobsFile != "-") {
-      file.open(options.jobsFile);
-      if (!file)
-        fail({}, fmt::format("'{}': {}", options.jobsFile, std::strerror(errno)), "tune_jobs", "name a file with a kernel and its arguments per line");
-    }
-    std::istream &in = options.jobsFile == "-" ? std::cin : file;
-    int number = 0;
-    for (std::string line; std::getline(in, line);)
-      addJob(jobs, line, fmt::format("{}:{}", options.jobsFile, ++number));
-  }
-  if (!options.kernel.empty()) {
-    std::string line = options.kernel;
-    for (const std::string &a : options.args)
-      line += " " + a;
-    addJob(jobs, line, "the command line");
-  }
-  if (jobs.empty())
-    fail({}, fmt::format("there is nothing to tune; kernels are {}", joined(autotune::publishedNames())), "tune_jobs",
-         "name a kernel by --kernel with one --arg per argument, or a file of such lines by --jobs");
-  return jobs;
-}
-
-/// The arguments of a job. Tensors of floats need no memory: their numbers are generated where they are timed.
-struct JobArgs {
-  std::vector<ToolArg> made;
-  std::vector<KernelArg> args;
-};
-JobArgs parseArgs(const Job &job, const detail::KernelDesc &kernel) {
-  if (job.words.size() != kernel.params.size())
-    fail(job.kernel, fmt::format("{}: {} arguments given, the kernel has {}", job.place, job.words.size(), kernel.params.size()), "tune_args",
-         "give one per parameter, such as 64x128xbf16 or f32=1.5");
-  JobArgs out;
-  for (std::size_t i = 0; i < job.words.size(); ++i) {
-    const std::string &word = job.words[i];
-    out.made.push_back(parseToolArg(word.find('=') == std::string::npos ? word + "=zeros" : word));
-    ToolArg &a = out.made.back();
-    const detail::ParamDesc &p = kernel.params[i];
-    if (a.arg.dtype != p.dtype || a.arg.rank != p.rank)
-      fail(job.kernel, fmt::format("{}: argument {} is {}, the kernel takes {} of rank {}", job.place, i, word, name(p.dtype), p.rank), "tune_args",
-           p.rank < 0 ? fmt::format("write {}=VALUE", name(p.dtype)) : fmt::format("write {} lengths and {}, such as 64x{}", p.rank, name(p.dtype), name(p.dtype)));
-    a.arg.readOnly = p.readOnly;
-    if (isFloat(a.arg.dtype) && a.arg.isTensor()) {
-      a.bytes = {};
-      a.arg.data = nullptr;
-    }
-    out.args.push_back(a.arg);
-  }
-  return out;
 }
 
 /// "BM=64,128": values of one name.
@@ -265,39 +181,30 @@ void addTuneOptions(CLI::App &app, TuneToolOptions &options) {
   app.add_flag("--again", options.again, "Also what the record knows already");
   app.add_flag("--progress", options.progress, "The bar also where standard error is no terminal");
   app.add_option("--json", options.json, "File for the results as JSON, - for standard output instead of tables")->type_name("FILE");
+  app.add_option("--html", options.html, "File for a report with drawings, for a browser")->type_name("FILE");
   app.add_flag("--list", options.list, "Print the names of the kernels");
 }
 
 int tuneFile(const TuneToolOptions &options) {
-  for (const std::string &library : options.libraries)
-    if (!dlopen(library.find('/') == std::string::npos ? ("./" + library).c_str() : library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      const char *why = dlerror();
-      fail({}, fmt::format("{} cannot be loaded: {}", library.find('/') == std::string::npos ? "./" + library : library, why ? why : "no reason given"), "tune_load", "name a shared library that is linked with Sectile");
-    }
+  loadLibraries(options.libraries);
   if (options.list) {
-    std::string text;
-    for (const std::string &name : autotune::publishedNames())
-      text += name + "\n";
-    printOut(text);
+    printOut(publishedList());
     return exitOk;
   }
   const RankPlace place = rankFromEnvironment();
   const std::vector<Device> devices = devicesOf(options, place);
   const auto only = parseOnly(options.only);
-  std::vector<Job> all = readJobs(options), jobs;
+  std::vector<Job> all = readJobs(options.jobsFile, options.kernel, options.args, "tune"), jobs;
   std::vector<JobArgs> args;
   std::vector<detail::KernelDesc> kernels;
   for (std::size_t i = 0; i < all.size(); ++i) { // every rank checks all
-    auto kernel = autotune::findPublished(all[i].kernel);
-    if (!kernel)
-      fail(all[i].kernel, fmt::format("{}: '{}' is no kernel; kernels are {}", all[i].place, all[i].kernel, joined(autotune::publishedNames())), "tune_kernel",
-           "load its library by --load, and publish() it there");
-    JobArgs parsed = parseArgs(all[i], *kernel);
+    const detail::KernelDesc kernel = kernelOf(all[i]);
+    JobArgs parsed = parseArgs(all[i], kernel);
     if (static_cast<int>(i % static_cast<std::size_t>(place.size)) != place.rank)
       continue;
     jobs.push_back(std::move(all[i]));
     args.push_back(std::move(parsed));
-    kernels.push_back(*kernel);
+    kernels.push_back(kernel);
   }
 
   Display display(std::max<std::size_t>(1, jobs.size()), options.progress);
@@ -366,6 +273,12 @@ int tuneFile(const TuneToolOptions &options) {
     printOut(tables);
   if (!options.json.empty() && options.json != "-")
     writeFile(options.json, json);
+  if (!options.html.empty()) {
+    std::vector<ReportJob> report;
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+      report.push_back({jobs[i].kernel, fmt::format("{}", fmt::join(jobs[i].words, " ")), results[i].value_or(TuneResult()), errors[i]});
+    writeFile(options.html, tuneReport(report));
+  }
   return failed ? exitUserError : exitOk;
 }
 

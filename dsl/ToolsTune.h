@@ -14,7 +14,7 @@ namespace sectile::tools {
 
 struct TuneToolOptions {
   std::vector<std::string> libraries, args, only, devices;
-  std::string kernel, jobsFile, json, verify = "finalists";
+  std::string kernel, jobsFile, json, html, verify = "finalists";
   double budget = 1;
   bool exhaustive = false, again = false, progress = false, list = false;
 };

@@ -4,6 +4,7 @@
 #include "autotune/Record.h"
 #include "dsl/BuildId.h"
 #include "dsl/ToolsCommon.h"
+#include "dsl/ToolsTuneReport.h"
 
 #include <sectile/Error.h>
 
@@ -37,7 +38,7 @@ using autotune::RecordSet;
 struct Options {
   std::string record;             ///< empty: the one in use
   std::vector<std::string> files; ///< that are read; "-" is standard input
-  std::string kernel, gpu, out;
+  std::string kernel, gpu, out, html;
   bool all = false, json = false;
   PruneRule rule;
   double olderThanDays = -1;
@@ -150,9 +151,45 @@ bool isShown(const RecordRow &row, const Options &options) {
   return (options.kernel.empty() || row.key.kernel == options.kernel) && (options.gpu.empty() || row.key.gpu == options.gpu);
 }
 
+/// The choices of a record with the candidates that were measured for the same lengths, as a report. What bounds a kernel the
+/// record does not know.
+std::string recordReport(const RecordSet &rows, const Options &options) {
+  std::vector<ReportJob> jobs;
+  for (const auto &[id, row] : rows.all()) {
+    if (!isShown(row, options) || row.kind != RecordRow::Kind::choice || rows.find(row.key) != &row)
+      continue;
+    ReportJob job{row.key.kernel, row.dims, {}, {}};
+    TuneResult &r = job.result;
+    r.text = row.choice;
+    r.micros = row.medianNs / 1e3, r.lowMicros = row.lowNs / 1e3, r.highMicros = row.highNs / 1e3;
+    r.fromRecord = true;
+    r.noisy = !row.isFinal;
+    r.device = whereText(row.key);
+    for (const auto &[otherId, other] : rows.all()) {
+      RecordKey key = other.key;
+      key.content = row.key.content;
+      if (other.kind != RecordRow::Kind::candidate || key != row.key || other.dims != row.dims)
+        continue;
+      TunedCandidate c;
+      c.text = other.choice;
+      c.state = other.note.empty() ? TunedCandidate::State::measured : TunedCandidate::State::failed;
+      c.reason = other.note;
+      c.micros = other.medianNs / 1e3, c.lowMicros = other.lowNs / 1e3, c.highMicros = other.highNs / 1e3;
+      r.candidates.push_back(std::move(c));
+    }
+    std::stable_sort(r.candidates.begin(), r.candidates.end(), [](const TunedCandidate &a, const TunedCandidate &b) { return a.micros < b.micros; });
+    jobs.push_back(std::move(job));
+  }
+  return tuneReport(jobs);
+}
+
 int show(const Options &options) {
   const RecordPlace place = placeOf(options, Record::Mode::readOnly);
   const RecordSet rows = readRecord(place, !options.record.empty());
+  if (!options.html.empty()) {
+    writeFile(options.html, recordReport(rows, options));
+    return exitOk;
+  }
   RecordSet shown;
   for (const auto &[id, row] : rows.all())
     if (isShown(row, options) && (options.all || (row.kind == RecordRow::Kind::choice && rows.find(row.key) == &row)))
@@ -315,6 +352,7 @@ void addTuneRecordCommands(CLI::App &tune, std::function<int()> &action) {
   CLI::App *showCommand = filter(record(add("show", "List what was chosen", show), inUse));
   showCommand->add_flag("--all", options->all, "Rows that are not chosen, and measurements of single candidates, too");
   showCommand->add_flag("--json", options->json, "As an export");
+  showCommand->add_option("--html", options->html, "Write a report with drawings to a file, for a browser")->type_name("FILE");
   CLI::App *diffCommand = filter(add("diff", "Compare the choices of two records or exports", diff));
   diffCommand->add_option("files", options->files, "Two records or exports")->required()->expected(2)->type_name("FILE");
   diffCommand->add_flag("--json", options->json, "As JSON");

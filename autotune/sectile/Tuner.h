@@ -76,13 +76,15 @@ struct TuneResult {
   double micros = 0, lowMicros = 0, highMicros = 0;
   double defaultMicros = 0; ///< of the default configuration; 0: not measured
   double boundMicros = 0;   ///< no schedule can be quicker on this GPU; 0 on the interpreter
+  double flops = 0, bytes = 0; ///< of a launch: of its products; of every argument once, as far as programs touch it
+  double peakTflops = 0, memoryGBs = 0; ///< what the bound is made of: of the products' types, of the memory; 0 on the interpreter
   bool noisy = false;       ///< the intervals never became narrow: not stored as final
   bool fromRecord = false;  ///< nothing was measured: the record knew
   bool stored = false;
   std::string device, endedBy; ///< why the search ended: "budget", "no better one is likely", "all measured"
   std::size_t tried = 0, compiled = 0; ///< candidates timed; candidates compiled
   double seconds = 0;
-  std::vector<TunedCandidate> candidates; ///< all of the space, the quickest first
+  std::vector<TunedCandidate> candidates; ///< all of the space, the quickest first; fromRecord: those that the record has
 
   /// The candidates as a table, at most `rows` that were measured, and how many went why.
   SECTILE_API std::string table(std::size_t rows = 12) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library with kernels that `sectile tune` loads.
+// A shared library with kernels that `sectile tune` and `sectile build` load.
 #include <sectile/Publish.h>
 #include <sectile/sectile.h>
 
@@ -23,6 +23,14 @@ constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> X, Tensor<bf
   Tile x = cast<f32>(X.load({r, 0}, {BR, BC})), e = exp(x - max(x, 1));
   Y.store({r, 0}, cast<bf16>(e / sum(e, 1)));
 });
+constexpr auto columnSums = kernel("column_sums", [](Tensor<const float, 2> X, Tensor<float, 1> Y, Config &cfg) {
+  const int BR = cfg.pick("BR", {16, 32}), BC = cfg.pick("BC", {128, 64});
+  auto [c] = grid(Y, {BC});
+  Tile total = zeros<f32>({BR, BC});
+  for (Tile r : range(0, X.dim(0), BR))
+    total += X.load({r, c}, {BR, BC}).fill(0.0f);
+  Y.store({c}, sum(total, 0).drop(0));
+});
 template <class T> constexpr auto matmul = kernel("matmul", [](Tensor<const T, 2> A, Tensor<const T, 2> B, Tensor<T, 2> C, Config &cfg) {
   const int BM = cfg.pick("BM", {128, 64, 256}), BN = cfg.pick("BN", {256, 128, 192, 64, 32});
   const int BK = cfg.pick("BK", {64, 32, 128});
@@ -33,6 +41,6 @@ template <class T> constexpr auto matmul = kernel("matmul", [](Tensor<const T, 2
   C.store({m, n}, cast<T>(acc));
 });
 
-const bool published[] = {publish(scale), publish(lookUp), publish(softmax), publish(matmul<bf16>), publish(matmul<f16>, "matmul_f16")};
+const bool published[] = {publish(scale), publish(lookUp), publish(softmax), publish(columnSums), publish(matmul<bf16>), publish(matmul<f16>, "matmul_f16")};
 
 } // namespace

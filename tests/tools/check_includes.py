@@ -74,6 +74,8 @@ EXCEPTIONS = {
     # A launch takes its configuration from the tuning record, whose format dsl/ does not know.
     "dsl/Choice.h": Rule({"autotune"}),
     "dsl/Choice.cpp": Rule({"autotune", "runtime"}),
+    # Without one it takes the cost model's, which is kept in the kernel cache.
+    "dsl/ModelChoice.cpp": Rule({"autotune", "runtime"}),
     # The programs behind the command line tools.
     "dsl/ToolsOpt.cpp": Rule({"passes"}),
     "dsl/ToolsRun.cpp": Rule({"runtime"}, {"cli"}),
@@ -84,7 +86,13 @@ EXCEPTIONS = {
     "dsl/ExplainText.cpp": Rule(set(), {"json"}),
     "dsl/ToolsInfo.cpp": Rule({"runtime"}, {"cli", "json", "llvm-ir"}),
     "dsl/ToolsMain.cpp": Rule({"runtime", "autotune"}, {"cli"}),
+    "dsl/ToolsJobs.cpp": Rule({"autotune"}),
+    "dsl/ToolsBuild.cpp": Rule(set(), {"cli"}),
+    # Ahead of time: the record's choices, tensor maps as a launch encodes them.
+    "dsl/Ahead.cpp": Rule({"runtime", "autotune"}),
+    "dsl/AheadText.cpp": Rule({"runtime"}, {"json"}),
     "dsl/ToolsTune.cpp": Rule({"autotune", "autotune/sectile"}, {"cli", "json"}),
+    "dsl/ToolsTuneReport.h": Rule({"autotune/sectile"}),
     "dsl/ToolsTuneRecord.cpp": Rule({"autotune"}, {"cli", "json"}),
     "dsl/ToolsCommon.cpp": Rule(set(), {"cli"}),
     "dsl/ToolsCompletion.cpp": Rule(set(), {"cli"}),
