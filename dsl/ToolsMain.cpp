@@ -2,6 +2,7 @@
 // `sectile`: the command line of an installation.
 #include "autotune/Measure.h"
 #include "dsl/Tools.h"
+#include "dsl/ToolsBuild.h"
 #include "dsl/ToolsCommon.h"
 #include "dsl/ToolsCompletion.h"
 #include "dsl/ToolsExplain.h"
@@ -58,6 +59,11 @@ int main(int argc, char **argv) {
     if (tuneCommand->get_subcommands().empty())
       action = [&] { return tuneFile(tune); };
   });
+
+  BuildToolOptions build;
+  CLI::App *buildCommand = app.add_subcommand("build", "Compile kernels ahead of time, into C source that runs without Sectile");
+  addBuildOptions(*buildCommand, build);
+  buildCommand->callback([&] { action = [&] { return buildFiles(build); }; });
 
   CLI::App *cache = app.add_subcommand("cache", "Look after the kernel cache on disk");
   cache->require_subcommand(1);
