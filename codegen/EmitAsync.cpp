@@ -83,7 +83,7 @@ public:
     for (mlir::Value offset : op.getOffsets())
       first.push_back(b.CreateTrunc(e.scalar(offset), b.getInt32Ty()));
     for (mlir::Attribute text : map.getLimits()) {
-      llvm::Value *limit = limitOf(llvm::cast<mlir::StringAttr>(text).getValue(), limits.size());
+      llvm::Value *limit = e.axisLimit(llvm::cast<mlir::StringAttr>(text).getValue(), view, limits.size());
       if (!limit)
         return e.bug(op, "a limit is no expression");
       limits.push_back(limit);
@@ -91,27 +91,44 @@ public:
     rows();
     columns();
     placesInShared();
-    for (std::int64_t step = 0; step < plan.steps; ++step) {
-      if (step > 0)
-        pointer = b.CreateGEP(b.getInt8Ty(), pointer, distance(step));
-      llvm::Value *lefts = leftOf(step);
-      for (std::int64_t panel = 0; panel < plan.panels; ++panel)
-        copy(step, panel, b.CreateSelect(inPanel[std::size_t(panel)], lefts, e.i32(std::numeric_limits<std::int32_t>::min())));
+    if (isWhole()) {
+      copies(false);
+      return mlir::success();
     }
+    // Pieces are cut in the last box of a row alone: all others go by fewer instructions.
+    const std::int64_t length = plan.panels * map.getBox()[0];
+    llvm::BasicBlock *inside = e.newBlock("inside"), *cut = e.newBlock("cut"), *copied = e.newBlock("copied");
+    b.CreateCondBr(b.CreateICmpULE(b.CreateAdd(first[fastest], e.i32(length)), limits[fastest]), inside, cut);
+    b.SetInsertPoint(inside);
+    copies(false);
+    b.CreateBr(copied);
+    b.SetInsertPoint(cut);
+    copies(true);
+    b.CreateBr(copied);
+    b.SetInsertPoint(copied);
     return mlir::success();
   }
 
 private:
-  /// Where the tensor ends along an axis for this load, at most its length: i32, not negative.
-  llvm::Value *limitOf(llvm::StringRef text, std::size_t axis) {
-    llvm::Value *limit = e.launchValue(text);
-    if (!limit)
-      return nullptr;
-    Builder::InsertPointGuard guard(b);
-    b.SetInsertPoint(e.setupEnd);
-    limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit, view.dims[axis]);
-    limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, e.i64(0));
-    return b.CreateTrunc(limit, b.getInt32Ty());
+  void copies(bool mayCut) {
+    llvm::Value *from = pointer;
+    llvm::SmallVector<llvm::Value *> bytes;
+    for (std::int64_t panel = 0; panel < plan.panels && mayCut; ++panel)
+      bytes.push_back(b.CreateBinaryIntrinsic(
+          llvm::Intrinsic::umin, b.CreateMul(b.CreateSub(limits[fastest], columnOf(panel)), e.i32(size)), e.i32(copyBytes)));
+    for (std::int64_t step = 0; step < plan.steps; ++step) {
+      if (step > 0)
+        from = b.CreateGEP(b.getInt8Ty(), from, distance(step));
+      llvm::Value *lefts = leftOf(step);
+      for (std::int64_t panel = 0; panel < plan.panels; ++panel)
+        copy(step, panel, from, b.CreateSelect(inPanel[std::size_t(panel)], lefts, e.i32(std::numeric_limits<std::int32_t>::min())),
+             mayCut ? bytes[std::size_t(panel)] : nullptr);
+    }
+  }
+
+  /// Where the thread's piece of a panel lies along the axis of stride 1.
+  llvm::Value *columnOf(std::int64_t panel) {
+    return b.CreateAdd(b.CreateAdd(first[fastest], b.CreateMul(piece, e.i32(copyBytes / size))), e.i32(panel * map.getBox()[0]));
   }
 
   bool isLong(std::size_t axis) const {
@@ -183,17 +200,11 @@ private:
     return sum;
   }
 
-  /// Per panel: whether the thread's piece exists along the axis of stride 1, and how much of it.
+  /// Per panel: whether the thread's piece exists along the axis of stride 1.
   void columns() {
-    const std::int64_t together = copyBytes / size;
-    llvm::Value *begin = b.CreateAdd(first[fastest], b.CreateMul(piece, e.i32(together)));
     for (std::int64_t panel = 0; panel < plan.panels; ++panel) {
-      llvm::Value *at = b.CreateAdd(begin, e.i32(panel * map.getBox()[0]));
-      llvm::Value *in = b.CreateICmpULT(at, limits[fastest]);
+      llvm::Value *in = b.CreateICmpULT(columnOf(panel), limits[fastest]);
       inPanel.push_back(always ? b.CreateAnd(in, always) : in);
-      if (!isWhole())
-        bytesInPanel.push_back(b.CreateBinaryIntrinsic(llvm::Intrinsic::umin,
-                                                       b.CreateMul(b.CreateSub(limits[fastest], at), e.i32(size)), e.i32(copyBytes)));
     }
   }
 
@@ -248,7 +259,8 @@ private:
     return swizzle.empty() ? swizzle : swizzle.drop_front(2);
   }
 
-  void copy(std::int64_t step, std::int64_t panel, llvm::Value *lefts) {
+  /// `bytesThere`: how much of the piece exists; null: all of it, or nothing.
+  void copy(std::int64_t step, std::int64_t panel, llvm::Value *pointer, llvm::Value *lefts, llvm::Value *bytesThere) {
     const std::int64_t firstRow = step * plan.rowsPerStep;
     llvm::Value *to = b.CreateAdd(places[swizzleOf(firstRow)], e.i32((panel * plan.rows + firstRow) * rowBytes));
     llvm::Value *from = b.CreateGEP(b.getInt8Ty(), pointer, e.i32(panel * rowBytes));
@@ -265,12 +277,12 @@ private:
       operands.push_back(row);
     }
     const std::string guard = cut ? "@Q " : "";
-    if (bytesInPanel.empty()) {
+    if (!bytesThere) {
       text += guard + instruction + ", P; }";
     } else {
       text += "selp.b32 S, 0, $" + std::to_string(operands.size()) + ", P; " + guard + instruction + ", S; }";
       constraints += ",r";
-      operands.push_back(bytesInPanel[std::size_t(panel)]);
+      operands.push_back(bytesThere);
     }
     e.assembly(text, constraints + ",~{memory}", operands);
   }
@@ -286,11 +298,11 @@ private:
   const View view;
   llvm::Value *row = nullptr, *piece = nullptr; ///< of the thread, in the first step
   llvm::SmallVector<llvm::Value *> first, limits; ///< per axis of the tensor: where the box starts, where elements end
-  llvm::Value *pointer = nullptr;                 ///< the thread's piece of the running step in the first panel
+  llvm::Value *pointer = nullptr;                 ///< the thread's piece of the first step in the first panel
   llvm::Value *always = nullptr;                  ///< without which no row of the thread exists; null: nothing
   llvm::Value *left = nullptr; ///< rows that exist from the thread's first one on, if it is one axis that steps go along
   llvm::SmallVector<std::pair<const tgpu::CopyPlan::Axis *, llvm::Value *>> compared; ///< others, with the first step's place
-  llvm::SmallVector<llvm::Value *> inPanel, bytesInPanel;
+  llvm::SmallVector<llvm::Value *> inPanel;
   std::map<std::int64_t, llvm::Value *> places; ///< by what the swizzle adds
 };
 

@@ -32,6 +32,7 @@ struct ExplainedAccess {
   DType dtype = DType::f32;
   std::int64_t tileBytes = 0;
   bool byTma = false;            ///< requests are copies of the TMA unit
+  bool byCopies = false;         ///< threads copy it to shared memory, past their registers
   std::int64_t copiesPerTile = 1; ///< then
   std::int64_t vectorBytes = 0; ///< of one thread in one instruction; 0: nothing goes through memory
   tgpu::OpCounts counts;        ///< of all programs

@@ -72,6 +72,8 @@ double Explanation::sharedClocks() const {
   for (const ExplainedAccess &a : accesses)
     if (a.byTma)
       bytes += a.boxBytes() * static_cast<double>(a.counts.requests);
+    else if (a.byCopies)
+      bytes += static_cast<double>(a.counts.bytes);
     else if (!a.isGlobal())
       bytes += static_cast<double>(a.counts.wavefronts) * sharedBytesPerClock;
   return bytes / sharedBytesPerClock / static_cast<double>(programs);

@@ -19,7 +19,9 @@
 /// so fill n of a pipe with S slots is fill n div S of slot n mod S, and one arrival (c1) and its bytes complete phase
 /// n div S of that slot's `full`, for which the consumers' n-th wait looks. Each warp of the consumers arrives
 /// once per release (c2), so release n completes phase n div S of `empty`; fill n + S looks for it, and for the first S
-/// fills there is nothing to wait for when the first parity looked for is that before phase 0 (c3). A parity tells apart
+/// fills there is nothing to wait for when the first parity looked for is that before phase 0 (c3). Where threads of the
+/// producer copy, each of them runs its program and arrives once per fill behind all of its copies (c16); none is a round
+/// ahead of another, since `full` of its fill waits for all. A parity tells apart
 /// two neighbouring phases, and no barrier is further ahead of who waits for it: `full` goes on only after the
 /// release, which comes after the wait; `empty` only after a wait for the next fill, which comes after the acquire.
 ///
@@ -30,7 +32,9 @@
 /// anything behind that acquire, by the same count. Neither who is faster nor how warps interleave matters: every
 /// argument is about counts, which only grow.
 ///
-/// c10 to c14 follow from the consumers' states directly. Places that do not overlap (c15) make slots of one pipe
+/// What threads copied is in a slot when its wait ends, and products see it behind a fence (c17).
+///
+/// c10 to c14 and c17 follow from the consumers' states directly. Places that do not overlap (c15) make slots of one pipe
 /// and other buffers independent.
 
 #include "passes/Passes.h"
@@ -73,9 +77,12 @@ struct State {
   // Of the producer.
   int64_t open = -1; ///< the pipe of the acquired slot
   int64_t announced = 0, copied = 0;
+  int64_t arrivals = 0;
+  bool uncovered = false; ///< copies of threads with no arrival behind them
   std::vector<bool> filled;
   // Of the consumers.
   std::map<int64_t, std::vector<Operation *>> held; ///< per pipe: the waits for the slots held, oldest first
+  std::map<int64_t, size_t> fenced; ///< per pipe that threads fill: the oldest slots held with a fence behind their wait
   std::vector<Product> underWay;                    ///< oldest first
   std::map<void *, int> results;                    ///< values of products: place in underWay, `ended` or `replaced`
   std::set<Operation *> unordered; ///< buffers read by products that have ended, no barrier behind them
@@ -111,7 +118,11 @@ State passOn(State s, ValueRange targets, ValueRange sources, Block *left) {
 
 class Checker {
 public:
-  Checker(func::FuncOp func, const RoleMatch *match) : func(func), match(match) {}
+  Checker(func::FuncOp func, const RoleMatch *match) : func(func), match(match) {
+    if (auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr))
+      producerThreads = launch.getProducers() * 32;
+    func.walk([&](tgpu::AsyncLoadOp op) { byThreads.insert(numberOf(op.getPipe())); });
+  }
 
   /// All ways through a block but its terminator.
   LogicalResult run(Block &block, States &states) {
@@ -231,12 +242,29 @@ private:
                << " is being filled [check_pipeline_c4]; commit that first";
       s.open = numberOf(acquire.getPipe());
       s.announced = int64_t(acquire.getBytes());
+      s.arrivals = s.announced ? 1 : 0;
       s.copied = 0;
+      s.uncovered = false;
       s.filled.assign(acquire.getPipe().getType().getBuffers().size(), false);
       return success();
     }
     if (auto load = dyn_cast<tgpu::TmaLoadOp>(op))
       return stepLoad(load, s);
+    if (auto load = dyn_cast<tgpu::AsyncLoadOp>(op)) {
+      if (failed(fill(op, load.getPipe(), size_t(load.getIndex()), s)))
+        return failure();
+      s.uncovered = true;
+      return success();
+    }
+    if (auto arrive = dyn_cast<tgpu::AsyncArriveOp>(op)) {
+      const int64_t pipe = numberOf(arrive.getPipe());
+      if (s.open != pipe)
+        return mlir::emitError(op->getLoc()) << "threads arrive at a slot of pipe " << pipe
+                                             << " that is not acquired [check_pipeline_c4]; acquire it first";
+      s.arrivals += producerThreads;
+      s.uncovered = false;
+      return success();
+    }
     if (auto commit = dyn_cast<tgpu::PipeCommitOp>(op))
       return stepCommit(commit, s);
     if (auto wait = dyn_cast<tgpu::PipeWaitOp>(op)) {
@@ -254,16 +282,22 @@ private:
     return stepConsumer(op, s);
   }
 
-  LogicalResult stepLoad(tgpu::TmaLoadOp load, State &s) {
-    const int64_t pipe = numberOf(load.getPipe());
+  LogicalResult fill(Operation *op, Value of, size_t index, State &s) {
+    const int64_t pipe = numberOf(of);
     if (s.open != pipe)
-      return mlir::emitError(load.getLoc()) << "a copy fills a slot of pipe " << pipe
-                                            << " that is not acquired [check_pipeline_c4]; acquire it first";
-    const size_t index = size_t(load.getIndex());
+      return mlir::emitError(op->getLoc()) << "a copy fills a slot of pipe " << pipe
+                                           << " that is not acquired [check_pipeline_c4]; acquire it first";
     if (s.filled[index])
-      return mlir::emitError(load.getLoc()) << "buffer " << int64_t(index) << " of a slot of pipe " << pipe
-                                            << " is filled twice [check_pipeline_c6]; one copy fills each buffer";
+      return mlir::emitError(op->getLoc()) << "buffer " << int64_t(index) << " of a slot of pipe " << pipe
+                                           << " is filled twice [check_pipeline_c6]; one copy fills each buffer";
     s.filled[index] = true;
+    return success();
+  }
+
+  LogicalResult stepLoad(tgpu::TmaLoadOp load, State &s) {
+    const size_t index = size_t(load.getIndex());
+    if (failed(fill(load, load.getPipe(), index, s)))
+      return failure();
     // The unit counts whole boxes, also where they reach over the tensor.
     tgpu::BufferType buffer = load.getPipe().getType().getBuffers()[index];
     const int64_t box = llvm::product_of(load.getMap().getBox());
@@ -284,8 +318,17 @@ private:
       return mlir::emitError(commit.getLoc())
              << "a slot of pipe " << pipe << " waits for " << s.announced << " bytes, its copies bring " << s.copied
              << " [check_pipeline_c5]; announce what the copies bring";
+    if (s.uncovered)
+      return mlir::emitError(commit.getLoc())
+             << "a slot of pipe " << pipe << " is committed with copies of " << producerThreads
+             << " threads that have no arrival behind them [check_pipeline_c16]; put tgpu.async_arrive behind the last copy";
+    auto create = commit.getPipe().getDefiningOp<tgpu::PipeCreateOp>();
+    if (create && s.arrivals != int64_t(create.getFull()))
+      return mlir::emitError(commit.getLoc())
+             << "a slot of pipe " << pipe << " is full after " << int64_t(create.getFull())
+             << " arrivals, and the producer makes " << s.arrivals << " here [check_pipeline_c1]; full must be that number";
     s.open = -1;
-    s.announced = s.copied = 0;
+    s.announced = s.copied = s.arrivals = 0;
     s.filled.clear();
     return success();
   }
@@ -303,6 +346,8 @@ private:
                << "a slot of pipe " << pipe << " is released while one of " << int64_t(s.underWay.size())
                << " products under way reads it [check_pipeline_c11]; wait for the product first";
     held.erase(held.begin());
+    if (auto fenced = s.fenced.find(pipe); fenced != s.fenced.end() && --fenced->second == 0)
+      s.fenced.erase(fenced);
     for (Product &product : s.underWay)
       for (auto &[of, place] : product.slots)
         place -= of == pipe;
@@ -336,6 +381,10 @@ private:
           return failure();
     if (isa<tgpu::BarrierOp>(op))
       s.unordered.clear();
+    if (isa<tgpu::FenceAsyncOp>(op))
+      for (int64_t pipe : byThreads)
+        if (auto held = s.held.find(pipe); held != s.held.end() && !held->second.empty())
+          s.fenced[pipe] = held->second.size();
     if (product)
       return stepProduct(product, std::move(made), s);
     if (wait)
@@ -359,7 +408,14 @@ private:
         return mlir::emitError(op->getLoc())
                << "a slot of pipe " << numberOf(wait.getPipe())
                << " is read after its release [check_pipeline_c10]; release it behind its last use";
-      made.slots.push_back({numberOf(wait.getPipe()), size_t(held.rend() - found) - 1});
+      const int64_t pipe = numberOf(wait.getPipe());
+      const size_t place = size_t(held.rend() - found) - 1;
+      if (auto fenced = s.fenced.find(pipe); isa<tgpu::WgmmaOp>(op) && byThreads.contains(pipe) &&
+                                             (fenced == s.fenced.end() || fenced->second <= place))
+        return mlir::emitError(op->getLoc())
+               << "a product reads a slot of pipe " << pipe << " that " << producerThreads
+               << " threads filled, without a fence behind the wait for it [check_pipeline_c17]; put tgpu.fence_async there";
+      made.slots.push_back({pipe, place});
       return success();
     }
     if (!source)
@@ -431,6 +487,8 @@ private:
 
   func::FuncOp func;
   const RoleMatch *match;
+  int64_t producerThreads = 0;
+  llvm::DenseSet<int64_t> byThreads; ///< pipes with copies of threads
 };
 
 struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipeline> {
@@ -458,13 +516,22 @@ struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipelin
 
   /// Arrivals that complete a phase, and the first phase that the producer looks for.
   LogicalResult checkCounts(func::FuncOp func) {
-    const int64_t warps = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr).getWarps();
+    auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
+    const int64_t warps = launch.getWarps(), threads = launch.getProducers() * 32;
     int64_t number = 0;
     for (tgpu::PipeCreateOp op : func.getOps<tgpu::PipeCreateOp>()) {
-      if (int64_t(op.getFull()) != 1)
+      // Also where the pipe is never filled: what a commit makes is looked at on its way.
+      auto hasUser = [&](auto is) { return llvm::any_of(op->getUsers(), is); };
+      const int64_t arrivals =
+          (hasUser([](Operation *u) {
+             auto acquire = dyn_cast<tgpu::PipeAcquireOp>(u);
+             return acquire && acquire.getBytes();
+           }) || !hasUser(llvm::IsaPred<tgpu::AsyncArriveOp>)) +
+          (hasUser(llvm::IsaPred<tgpu::AsyncArriveOp>) ? threads : 0);
+      if (int64_t(op.getFull()) != arrivals)
         return mlir::emitError(op.getLoc())
                << "a slot of pipe " << number << " is full after " << int64_t(op.getFull())
-               << " arrivals, and the producer makes 1 [check_pipeline_c1]; full must be 1";
+               << " arrivals, and the producer makes " << arrivals << " [check_pipeline_c1]; full must be " << arrivals;
       if (int64_t(op.getEmpty()) != warps)
         return mlir::emitError(op.getLoc())
                << "a slot of pipe " << number << " is empty after " << int64_t(op.getEmpty()) << " arrivals, and "

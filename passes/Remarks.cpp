@@ -4,6 +4,8 @@
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
 
+#include "ir/StripStores.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -250,6 +252,14 @@ void remarkProduct(func::FuncOp func, MmaOp op, const Target &target, const MmaR
 
 void remarkOperands(func::FuncOp func) {
   constexpr StringLiteral pass = "StageOperands";
+  func.walk([&](tgpu::StageLoadOp op) {
+    if (auto bytes = op.getCopyBytes()) {
+      const std::string why = whyNoMap(op.getX());
+      addRemark(func, pass, op->getLoc(),
+                "threads of the producer copy an operand to shared memory, " + std::to_string(int64_t(*bytes)) +
+                    " bytes at a time: " + (why.empty() ? "async is set to 2" : why));
+    }
+  });
   func.walk([&](tgpu::WgmmaOp op) {
     const bool isRepeated = op->getParentOp() != func.getOperation();
     auto remark = [&](Value tile, StringRef which, StringRef where) {
@@ -325,6 +335,14 @@ void remarkStores(func::FuncOp func) {
   func.walk([&](tgpu::GlobalStoreOp op) {
     if (isTile(op.getValue()))
       addRemark(func, "StoreBoxes", op.getLoc(), "threads store the tile: " + whyNotBulk(op, accumulators));
+  });
+  func.walk([&](tgpu::BulkStoreOp op) {
+    if (!op->hasAttr(tgpu::byThreadsAttr))
+      return;
+    const std::string why = whyNoMap(op.getX());
+    addRemark(func, "StoreBoxes", op.getLoc(),
+              "threads store the tile, in whole rows through shared memory: " +
+                  (why.empty() ? "rows may end inside 16 bytes, which the TMA unit writes whole" : why));
   });
 }
 

@@ -3,13 +3,15 @@
 ///
 /// Before: tile.mma with the atom that SelectMma chose. After: those with a wgmma atom are tgpu.wgmma. An operand that is
 /// a bounded load, possibly reshaped and permuted, comes by tgpu.stage_load where the TMA unit can read it and the
-/// addresses need no tiles. A computed a stays in registers, a computed b goes through a buffer of its own; what it is
+/// addresses need no tiles, or where threads of the producer can copy it 4, 8 or 16 bytes at a time (AsyncLoads): by rule the
+/// first where both can. A computed a stays in registers, a computed b goes through a buffer of its own; what it is
 /// computed from is staged too, where it is a tile of some size that is loaded anew in each iteration.
 ///
 /// A load and its shape ops are followed axis by axis: each axis of the operand is a run of axes of the tensor. The axis of
 /// stride 1 must be one axis of the operand alone, the others in their own order the other one: then the boxes of the load
 /// lie in shared memory as wgmma reads them.
 
+#include "passes/AsyncLoads.h"
 #include "passes/Passes.h"
 #include "passes/Remarks.h"
 #include "passes/RoleSlice.h"
@@ -99,7 +101,7 @@ int64_t spanFor(int64_t length, int64_t atom, int64_t bytes) {
 
 class Stager {
 public:
-  explicit Stager(func::FuncOp func) : func(func), b(func.getContext()) {}
+  Stager(func::FuncOp func, int async) : func(func), async(async), b(func.getContext()) {}
 
   void run() {
     SmallVector<MmaOp> products;
@@ -161,10 +163,10 @@ private:
     auto seen = see(v);
     if (!seen)
       return std::nullopt;
-    if (auto unit = tmaAxis(seen->load.getX()))
+    if (auto unit = tmaAxisOf(seen->load.getX()))
       if (auto panels = panelsOf(*seen, v, isA, row, *unit))
         if (Value buffer = staged(seen->load, *unit, panels->span, row.policyOnly)) {
-          note(seen->load, *unit); // rows that start at lines of memory are faster still
+          note(seen->load, *unit); // a copy whose rows start at lines of memory is faster still
           return Operand{buffer, panels->mn};
         }
     wishFor(*seen, v, isA, row);
@@ -244,8 +246,8 @@ private:
            llvm::all_of(op->getOperands(), [&](Value o) { return isOfProgram(o); });
   }
 
-  /// The load as a stage_load in panels of `span` bytes along axis `unit`, rounded to tf32 if asked for; null if it cannot be
-  /// one.
+  /// The load as a stage_load in panels of `span` bytes along axis `unit`, of stride 1, rounded to tf32 if asked for; null if
+  /// it cannot be one.
   Value staged(tgpu::GlobalLoadOp load, int64_t unit, int64_t span, bool tf32) {
     ArrayRef<int64_t> shape = shapeOf(load.getType());
     const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(load.getType()))));
@@ -265,11 +267,16 @@ private:
     auto map = tgpu::MapAttr::get(func.getContext(), order, box, span, b.getArrayAttr(texts), tf32);
     auto type = tgpu::BufferType::get(func.getContext(), {length * bytes / span, rows, span / bytes},
                                       elementOf(load.getType()), tgpu::tmaSwizzleOf(span, bytes));
+    const bool byUnit = tmaAxis(load.getX()).has_value();
+    const int64_t copyBytes = async == 1 || (byUnit && async != 2) ? 0 : asyncCopyBytes(load, map, type);
+    if (!byUnit && !copyBytes)
+      return {};
     Value &buffer = made[{{load, int(tf32)}, type}];
     if (!buffer) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointAfter(load);
-      buffer = tgpu::StageLoadOp::create(b, load.getLoc(), type, load.getX(), limits->placed(b, load.getLoc(), load.getOffsets()), map);
+      buffer = tgpu::StageLoadOp::create(b, load.getLoc(), type, load.getX(), limits->placed(b, load.getLoc(), load.getOffsets()), map,
+                                         copyBytes ? b.getI64IntegerAttr(copyBytes) : IntegerAttr());
     }
     return buffer;
   }
@@ -371,14 +378,17 @@ private:
   }
 
   func::FuncOp func;
+  const int async;
   OpBuilder b;
   DenseMap<std::pair<std::pair<Operation *, int>, Type>, Value> made;
   SmallVector<tgpu::WgmmaOp> lowered;
 };
 
 struct StageOperands : sectile::passes::impl::StageOperandsPassBase<StageOperands> {
+  using StageOperandsPassBase::StageOperandsPassBase;
+
   void runOnOperation() override {
-    Stager(getOperation()).run();
+    Stager(getOperation(), async).run();
     remarkOperands(getOperation());
   }
 };

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file StoreBoxes: sums of products leave by the TMA unit.
+/// \file StoreBoxes: sums of products leave by the TMA unit, or in whole rows by threads.
 ///
 /// Before: tgpu.global_store of tiles in any layout. After: those whose values were in the layout of wgmma's accumulators,
-/// where each warp holds whole rows of 16, are tgpu.bulk_store, if the TMA unit can write the tensor, nothing reads after
-/// the store what it may have written, and no place is written twice.
+/// where each warp holds whole rows of 16, are tgpu.bulk_store, if nothing reads after the store what it may have written,
+/// and no place is written twice. Where the TMA unit cannot write the tensor, and threads would write pieces of less than
+/// 8 bytes from the accumulators, the op has tgpu.by_threads.
 
 #include "passes/Passes.h"
 #include "passes/Remarks.h"
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
+
+#include "ir/StripStores.h"
 
 #include <numeric>
 
@@ -101,6 +104,29 @@ private:
     return "dim(" + std::to_string(cast<BlockArgument>(tensor).getArgNumber()) + "," + std::to_string(axis) + ")";
   }
 
+  template <class A> A attributeOf(Value tensor, StringRef name) {
+    auto arg = dyn_cast<BlockArgument>(tensor);
+    if (!arg || arg.getOwner()->getParentOp() != func.getOperation())
+      return {};
+    return func.getArgAttrOfType<A>(arg.getArgNumber(), name);
+  }
+  /// The axis of stride 1 of an argument whose coordinates have 32 bits; -1: there is none.
+  int64_t unitAxis(Value tensor) {
+    auto unit = attributeOf<IntegerAttr>(tensor, unitStrideAttr);
+    return unit && attributeOf<UnitAttr>(tensor, smallAttr) ? unit.getInt() : -1;
+  }
+  /// Of its start and its rows, in bytes.
+  int64_t alignmentOf(Value tensor) {
+    auto align = attributeOf<IntegerAttr>(tensor, alignAttr);
+    auto strides = attributeOf<DenseI64ArrayAttr>(tensor, strideDivAttr);
+    const int64_t bytes = int64_t(byteSize(*dtypeOfType(cast<tileir::TensorType>(tensor.getType()).getElementType())));
+    int64_t together = align ? align.getInt() : bytes;
+    for (auto [axis, divisor] : llvm::enumerate(strides ? strides.asArrayRef() : ArrayRef<int64_t>()))
+      if (int64_t(axis) != unitAxis(tensor))
+        together = std::gcd(together, divisor * bytes);
+    return strides ? together : bytes;
+  }
+
   void lower(tgpu::GlobalStoreOp op) {
     if (op.getMask())
       return;
@@ -119,8 +145,7 @@ private:
     if (shape.size() < 2 || shapeOf(value.getType())[1] != shape.back())
       return;
     const int64_t rank = int64_t(shape.size()), bytes = int64_t(byteSize(*dtypeOfType(elementOf(value.getType()))));
-    auto unit = tmaAxis(op.getX());
-    if (!unit || *unit != rank - 1 || (bytes != 2 && bytes != 4))
+    if (unitAxis(op.getX()) != rank - 1 || (bytes != 2 && bytes != 4))
       return;
     // Strips do not cross from one warpgroup's columns to the next one's.
     int64_t together = shape.back();
@@ -138,10 +163,13 @@ private:
     if (span < 32 || columns % 16 || rowBox.empty())
       return;
     auto limits = accessLimits(op.getOffsets(), shape, op.getAxes(), op.getLo(), op.getHi());
-    // The unit writes 16 bytes whole, also those that a row ends in.
-    if (!limits || !isMultiple(func, limits->limits[size_t(rank) - 1], 16 / bytes) ||
-        (limits->limits[size_t(rank) - 1] == "inf" && !isMultiple(func, dimText(op.getX(), rank - 1), 16 / bytes)) || !mayLinger(op))
+    if (!limits || !mayLinger(op))
       return;
+    // The unit writes 16 bytes whole, also those that a row ends in.
+    const std::string &limit = limits->limits[size_t(rank) - 1];
+    const bool byUnit = tmaAxis(op.getX()) && isMultiple(func, limit == "inf" ? dimText(op.getX(), rank - 1) : limit, 16 / bytes);
+    if (!byUnit && bytes > 2 && alignmentOf(op.getX()) >= 2 * bytes)
+      return; // neighbours in a thread go together
     OpBuilder b(op);
     SmallVector<int64_t> order, box{columns};
     for (int64_t d = rank; d-- > 0;)
@@ -151,10 +179,12 @@ private:
     for (const std::string &limit : limits->limits)
       texts.push_back(b.getStringAttr(limit));
     auto map = tgpu::MapAttr::get(b.getContext(), order, box, span, b.getArrayAttr(texts), /*tf32=*/false);
-    auto type = tgpu::BufferType::get(b.getContext(), {warps, stagingSlots, 16, columns}, elementOf(value.getType()), {});
+    auto type = tgpu::BufferType::get(b.getContext(), {warps, byUnit ? stagingSlots : 1, 16, columns}, elementOf(value.getType()), {});
     Value staging = tgpu::BufferAllocOp::create(b, op.getLoc(), type, IntegerAttr());
-    tgpu::BulkStoreOp::create(b, op.getLoc(), value, op.getX(), limits->placed(b, op.getLoc(), op.getOffsets()), map, staging,
-                              rank == 2 ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(rows));
+    auto store = tgpu::BulkStoreOp::create(b, op.getLoc(), value, op.getX(), limits->placed(b, op.getLoc(), op.getOffsets()), map,
+                                           staging, rank == 2 ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(rows));
+    if (!byUnit)
+      store->setAttr(tgpu::byThreadsAttr, b.getUnitAttr());
     op.erase();
   }
 

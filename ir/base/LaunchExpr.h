@@ -23,14 +23,17 @@ public:
   std::int64_t evaluate(std::span<const KernelArg> args) const;
   const std::string &text() const { return source; }
 
-private:
   enum class Op : std::uint8_t { Constant, Dim, Arg, Min, Max, Add, Sub, Mul, Lt, Le, Eq, Select };
   struct Node {
     Op op;
     std::int64_t value = 0, axis = 0; ///< of a constant, dim or arg
   };
+  /// In prefix order: for those who compute it elsewhere.
+  std::span<const Node> prefix() const { return nodes; }
+
+private:
   std::string source;
-  std::vector<Node> nodes; ///< in prefix order
+  std::vector<Node> nodes;
 };
 
 } // namespace sectile

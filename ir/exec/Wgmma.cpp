@@ -168,7 +168,7 @@ Action make(Program &p, WgmmaOp op) {
     group->finish = finish;
     for (const BufferAt &buffer : buffers) {
       std::optional<BufferAt> here = b.placed(op, buffer);
-      if (!here || !b.readByProduct(op, *here, false))
+      if (!here || !b.seenByProduct(op, buffer) || !b.readByProduct(op, *here, false))
         return;
       group->reads.push_back(*here);
     }
@@ -228,7 +228,10 @@ Action make(Program &p, WgmmaWaitOp op) {
 }
 
 Action make(Program &, FenceAsyncOp) {
-  return [](Cluster &b) { b.fence(); };
+  return [](Cluster &b) {
+    b.fence();
+    b.fenceSlots();
+  };
 }
 
 } // namespace sectile::tgpu::exec

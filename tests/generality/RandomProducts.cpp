@@ -64,6 +64,7 @@ public:
     if (t.wholeOnly && p.epilogue == Epilogue::gelu)
       p.epilogue = Epilogue::bias;
     chooseSchedule();
+    p.schedule.async = p.seed % 4 == 1 ? 2 : p.seed % 16 == 2 ? 1 : 0; // draws nothing: other choices of a seed stay
     chooseSizes(t);
     p.turnA = pick(2);
     p.turnB = pick(2);
@@ -259,6 +260,21 @@ std::vector<Variant> productVariants() {
     if (types == 0)
       for (Epilogue end : {Epilogue::bias, Epilogue::gelu, Epilogue::relu, Epilogue::accumulate, Epilogue::initial})
         all.push_back(variant(types, 2, {128, 256, 64, 0, 0}, Form::plain, end));
+    // Operands that threads copy: 16, 8 and 4 bytes at a time, in rows that end inside a copy.
+    if (t.expect && (types == 0 || t.bytesA == 1))
+      for (int major : {0, 2})
+        for (TileChoice c : {TileChoice{64, 128, 64, 0, 0}, {128, 256, 64, 0, 0}})
+          for (std::int64_t bytes : {16, 8, 4}) {
+            Variant v = variant(types, t.bytesA == 1 ? 2 : major, {c.m, c.n, c.k * deep, 0, 0});
+            Product &p = v.product;
+            p.schedule.async = 2;
+            const std::int64_t length = p.K - 1, pitch = p.K + bytes / t.bytesA;
+            p.M = p.N = p.K = length;
+            p.a = p.b = {{length, length}, {pitch, 1}, 0};
+            v.name += fmt::format("_copies{}", bytes);
+            if (t.bytesA == 2 || major == 2)
+              all.push_back(v);
+          }
     if (t.sameOperands)
       all.push_back(variant(types, 2, {128, 128, 64 * deep, 0, 0}, Form::timesTranspose));
     all.push_back(variant(types, 0, {128, 128, 64 * deep, 0, 0}, Form::sharedA));

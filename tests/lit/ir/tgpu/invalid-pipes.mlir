@@ -94,6 +94,28 @@ func.func @stage_load_c3_rows(%A: !t, %i: index) {
 
 // -----
 
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!s = !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
+func.func @stage_load_c4(%A: !t, %i: index) {
+  // expected-error @+1 {{copies of 2 bytes for rows of 64 elements of 2 bytes [stage_load_c4]}}
+  %b = tgpu.stage_load %A[%i, %i] map(#map) {copyBytes = 2 : i64} : !t -> !s
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [32, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"], tf32 = true>
+!t = !tile.tensor<2, f32>
+!s = !tgpu.buffer<[1, 64, 32], f32, [4, 3, 4, 8, 16]>
+func.func @stage_load_c4_rounded(%A: !t, %i: index) {
+  // expected-error @+1 {{copies of 16 bytes for rows of 32 elements of 4 bytes that are rounded [stage_load_c4]}}
+  %b = tgpu.stage_load %A[%i, %i] map(#map) {copyBytes = 16 : i64} : !t -> !s
+  return
+}
+
+// -----
+
 func.func @roles_c1() attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>} {
   // expected-error @+1 {{another op stands behind it [roles_c1]}}
   tgpu.roles registers 0 producer {
@@ -207,6 +229,54 @@ func.func @tma_load_c2(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgp
     tgpu.tma_load %A[%i, %i] map(#map) to %p[1] : !t, !p
   } registers 0 consumer {
   }
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @async_load_c1(%A: !t, %i: index, %p: !p) {
+  // expected-error @+1 {{it stands outside the producer of a tgpu.roles [async_load_c1]}}
+  tgpu.async_load %A[%i, %i] map(#map) to %p[0] by 16 : !t, !p
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @async_load_c2(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>} {
+  tgpu.roles registers 0 producer {
+    // expected-error @+1 {{the pipe has 1 buffers and no number 1 [async_load_c2]}}
+    tgpu.async_load %A[%i, %i] map(#map) to %p[1] by 16 : !t, !p
+  } registers 0 consumer {
+  }
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @async_load_c2_width(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>} {
+  tgpu.roles registers 0 producer {
+    // expected-error @+1 {{copies of 32 bytes for rows of 64 elements of 2 bytes [async_load_c2]}}
+    tgpu.async_load %A[%i, %i] map(#map) to %p[0] by 32 : !t, !p
+  } registers 0 consumer {
+  }
+  return
+}
+
+// -----
+
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @async_arrive_c1(%p: !p) {
+  // expected-error @+1 {{it stands outside the producer of a tgpu.roles [async_arrive_c1]}}
+  tgpu.async_arrive %p : !p
   return
 }
 

@@ -29,6 +29,10 @@ func.func @matmul(%A: !t, %B: !t, %C: !t) attributes {tile.kernel, tgpu.persiste
     tgpu.pipe_acquire %pipe bytes 16384 : !p
     // CHECK: tgpu.tma_load %{{.*}}[%{{.*}}, %{{.*}}] map(#tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "min(dim(0,1),dim(1,0))"]>) to %[[P]][0] : !tile.tensor<2, bf16>, !tgpu.pipe
     tgpu.tma_load %A[%m, %n] map(#map) to %pipe[0] : !t, !p
+    // CHECK: tgpu.async_load %{{.*}}[%{{.*}}, %{{.*}}] map(#tgpu.map<{{.*}}>) to %[[P]][1] by 16 : !tile.tensor<2, bf16>, !tgpu.pipe
+    tgpu.async_load %B[%m, %n] map(#map) to %pipe[1] by 16 : !t, !p
+    // CHECK: tgpu.async_arrive %[[P]] : !tgpu.pipe
+    tgpu.async_arrive %pipe : !p
     // CHECK: tgpu.pipe_commit %[[P]] : !tgpu.pipe
     tgpu.pipe_commit %pipe : !p
   // CHECK: } registers 240 consumer {
@@ -65,5 +69,7 @@ func.func @matmul(%A: !t, %B: !t, %C: !t) attributes {tile.kernel, tgpu.persiste
 func.func @staged(%A: !t, %i: index) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, cluster = 2, producers = 4>} {
   // CHECK: tgpu.stage_load %{{.*}}[%{{.*}}, %{{.*}}] map(#tgpu.map<{{.*}}>) : !tile.tensor<2, bf16> -> !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
   %b = tgpu.stage_load %A[%i, %i] map(#map) : !t -> !s
+  // CHECK: tgpu.stage_load %{{.*}}[%{{.*}}, %{{.*}}] map(#tgpu.map<{{.*}}>) {copyBytes = 8 : i64} : !tile.tensor<2, bf16>
+  %c = tgpu.stage_load %A[%i, %i] map(#map) {copyBytes = 8 : i64} : !t -> !s
   return
 }
