@@ -2,6 +2,7 @@
 /// \file The entry: one LLVM context per emission, so emissions may run in several threads.
 #include "codegen/Codegen.h"
 #include "codegen/EmitContext.h"
+#include "ir/PingPong.h"
 #include "codegen/EmitPtx.h"
 
 namespace sectile::codegen {
@@ -48,7 +49,8 @@ mlir::LogicalResult emit(mlir::ModuleOp module, Artifact &out, const Dumps &dump
   out.arch = arch.getValue().str();
   out.launch = {};
   out.launch.symbol = symbolOf(func.getName());
-  out.launch.threads = int(launch.blockWarps()) * warpSize;
+  auto groups = func->getAttrOfType<mlir::IntegerAttr>(tgpu::groupsAttr); // of consumers
+  out.launch.threads = int(launch.getWarps() * (groups ? groups.getInt() : 1) + launch.getProducers()) * warpSize;
   out.launch.sharedBytes = launch.getSharedBytes();
   out.launch.cluster = int(launch.getCluster());
 

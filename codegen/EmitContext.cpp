@@ -9,7 +9,7 @@ namespace sectile::codegen {
 EmitContext::EmitContext(llvm::Module &module, const Target &target, mlir::func::FuncOp func,
                          tgpu::LaunchAttr launch)
     : mod(module), target(target), func(func), warps(int(launch.getWarps())),
-      cluster(int(launch.getCluster())), ctx(module.getContext()), b(module.getContext()) {}
+      cluster(int(launch.getCluster())), bytesOfBlock(launch.getSharedBytes()), ctx(module.getContext()), b(module.getContext()) {}
 
 mlir::LogicalResult EmitContext::bug(mlir::Operation *op, const llvm::Twine &what) {
   return op->emitError() << "code generation: " << what << " (a fault of the compiler, not of the kernel)";

@@ -214,6 +214,11 @@ private:
   mlir::LogicalResult emitCopy(tgpu::CopyOp op);
   mlir::LogicalResult emitCopyOut(tgpu::CopyOutOp op);
   void emitBarrier(bool cluster);
+  /// The named barrier of the threads that `barrierThreads` counts.
+  llvm::Value *barrierNumber();
+  void emitGroups(int count);
+  void emitTurn(bool pass);
+  void emitFirstTurn();
   /// The block's shared memory, as a pointer.
   llvm::Value *sharedStart();
   /// Pointer to an element given by run-time coordinates (i32).
@@ -246,11 +251,6 @@ private:
   mlir::LogicalResult emitPipeAcquire(tgpu::PipeAcquireOp op);
   mlir::LogicalResult emitPipeCommit(tgpu::PipeCommitOp op);
   mlir::LogicalResult emitTmaLoad(tgpu::TmaLoadOp op);
-  mlir::LogicalResult emitPipeWait(tgpu::PipeWaitOp op);
-  mlir::LogicalResult emitPipeRelease(tgpu::PipeReleaseOp op);
-  llvm::Value *programsAlong(mlir::Value x, unsigned axis, std::int64_t size);
-  void emitPrograms(tgpu::ProgramsOp op);
-  void emitBlockNumber(tgpu::BlockNumberOp op);
   /// i1: the one of the producer's threads that does what one thread can do; null: only one runs.
   llvm::Value *leads = nullptr;
   /// Runs `emit` in one thread of the producer.
@@ -258,13 +258,13 @@ private:
   /// Where buffer `index` of the slot that the producer fills starts, and the slot's `full`, a shared address.
   llvm::Value *bufferToFill(mlir::Value pipe, unsigned index);
   llvm::Value *fullBarrier(mlir::Value pipe);
+  mlir::LogicalResult emitPipeWait(tgpu::PipeWaitOp op);
+  mlir::LogicalResult emitPipeRelease(tgpu::PipeReleaseOp op);
+  llvm::Value *programsAlong(mlir::Value x, unsigned axis, std::int64_t size);
+  void emitPrograms(tgpu::ProgramsOp op);
+  void emitBlockNumber(tgpu::BlockNumberOp op);
   void emitProgram(tgpu::ProgramOp op);
 
-  // --- EmitWgmma.cpp
-  // ---------------------------------------------------------------------------------------------------
-  mlir::LogicalResult emitWgmma(tgpu::WgmmaOp op);
-  mlir::LogicalResult emitWgmmaWait(tgpu::WgmmaWaitOp op);
-  /// wgmma.wait_group; afterwards the values are its outputs.
   // --- EmitAsync.cpp: operands by copies of threads
   // -----------------------------------------------------------------------------------------------
   mlir::LogicalResult emitAsyncLoad(tgpu::AsyncLoadOp op);
@@ -281,10 +281,16 @@ private:
                                  llvm::function_ref<llvm::Value *(llvm::Value *, llvm::Value *)> placeOf);
   friend class AsyncCopies;
 
+  // --- EmitWgmma.cpp
+  // ---------------------------------------------------------------------------------------------------
+  mlir::LogicalResult emitWgmma(tgpu::WgmmaOp op);
+  mlir::LogicalResult emitWgmmaWait(tgpu::WgmmaWaitOp op);
+  /// wgmma.wait_group; afterwards the values are its outputs.
   void waitForGroups(std::int64_t pending, llvm::ArrayRef<Regs *> values);
   /// An f32 whose upper 19 bits are those of the nearest tf32, ties to even.
   llvm::Value *roundToTf32(llvm::Value *v);
   mlir::LogicalResult emitBulkStore(tgpu::BulkStoreOp op);
+  llvm::Value *storePolicy(const View &x, std::int64_t elementBytes);
 
   // --- EmitReduce.cpp, EmitMma.cpp
   // --------------------------------------------------------------------------------
@@ -296,6 +302,7 @@ private:
   // --- EmitSplit.cpp: several blocks per program
   // --------------------------------------------------------------
   void emitSplitRange(tgpu::SplitRangeOp op);
+  void emitSharedPrograms(tgpu::SharedProgramsOp op);
   mlir::LogicalResult emitCombineParts(tgpu::CombinePartsOp op);
   friend class PartsInMemory;
 
@@ -303,6 +310,7 @@ private:
   const Target &target;
   mlir::func::FuncOp func;
   int warps, cluster; ///< warps per block, blocks per program
+  std::int64_t bytesOfBlock; ///< shared memory
   llvm::LLVMContext &ctx;
   Builder b;
   llvm::Function *fn = nullptr;
@@ -316,8 +324,11 @@ private:
   llvm::SmallVector<std::pair<unsigned, tgpu::MapAttr>> maps; ///< of arguments, as parameters from firstMap on
   unsigned firstMap = 0;
   llvm::Value *warpOfAll = nullptr; ///< see uniformWarp
+  // Of a kernel whose consumers are groups of warps (ir/PingPong.h): `thread`, uniformWarp and sharedStart are those of the group.
+  int groups = 1;
+  llvm::Value *group = nullptr, *threadOfBlock = nullptr, *warpOfBlock = nullptr, *groupShared = nullptr;
   int barrierThreads = 0;           ///< that a barrier of the running role is for; 0: all of the block
-  llvm::Value *workspace = nullptr, *partTrips = nullptr; ///< of a split kernel: pointer, i64
+  llvm::Value *workspace = nullptr, *partTrips = nullptr; ///< of a split kernel: pointer, i64; the latter the shared programs of Stream-K
   LaunchSplit split;                                      ///< what the launch must know of it
   llvm::DenseMap<mlir::Value, Regs> values;
   std::unordered_map<Layout, std::unique_ptr<Geometry>> geometries;

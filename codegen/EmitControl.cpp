@@ -2,6 +2,7 @@
 /// \file Functions, blocks, loops and the iteration space. `scf` regions become basic blocks with one phi per
 /// register.
 #include "codegen/EmitContext.h"
+#include "ir/PingPong.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -23,7 +24,7 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
       launch.argRanks.push_back(-1);
     }
   }
-  bool splits = !func.getOps<tgpu::SplitRangeOp>().empty();
+  bool splits = !func.getOps<tgpu::SplitRangeOp>().empty() || !func.getOps<tgpu::SharedProgramsOp>().empty();
   if (splits)
     types.append({pointer, b.getInt64Ty()});
   maps = collectMaps();
@@ -58,6 +59,8 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
   b.SetInsertPoint(setupEnd);
   thread = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
   lane = b.CreateAnd(thread, i32(warpSize - 1), "lane");
+  if (auto attr = func->getAttrOfType<mlir::IntegerAttr>(tgpu::groupsAttr))
+    emitGroups(int(attr.getInt()));
   warp = b.CreateLShr(thread, i32(laneBits), "warp");
   if (cluster > 1) {
     llvm::Value *block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {});
@@ -112,14 +115,28 @@ mlir::LogicalResult EmitContext::emitFunction(LaunchInfo &launch) {
   });
   if (mlir::failed(emitBlock(func.getBody().front())))
     return mlir::failure();
+  if (auto range = func->getAttrOfType<mlir::DenseI64ArrayAttr>(tgpu::streamRangeAttr); range && launch.persistent) {
+    auto number = [&](int i) { return LaunchNumber{.arg = int(range[3 * i]), .axis = int(range[3 * i + 1]), .value = range[3 * i + 2]}; };
+    if (!split.possible) {
+      split.lower = number(0), split.upper = number(1), split.step = number(2);
+      split.partBytes = range[9];
+    }
+    split.stream = true;
+    split.tripCycles = range[10];
+  }
   launch.split = split;
   return mlir::success();
 }
 
 mlir::LogicalResult EmitContext::emitBlock(mlir::Block &block) {
-  for (mlir::Operation &op : block)
+  for (mlir::Operation &op : block) {
+    if (op.hasAttr(tgpu::turnTakeAttr))
+      emitTurn(/*pass=*/false);
     if (mlir::failed(emitOp(&op)))
       return mlir::failure();
+    if (op.hasAttr(tgpu::turnPassAttr))
+      emitTurn(/*pass=*/true);
+  }
   return mlir::success();
 }
 
@@ -167,6 +184,7 @@ mlir::LogicalResult EmitContext::emitTileOp(mlir::Operation *op) {
       .Case([&](BinaryOp o) { return emitBinary(o); })
       .Case([&](CompareOp o) { return emitCompare(o); })
       .Case([&](SelectOp o) { return emitSelect(o); })
+      .Case([&](FmaOp o) { return emitFma(o), mlir::success(); })
       .Case([&](CastOp o) { return emitCast(o); })
       .Case([&](BroadcastOp o) { return emitBroadcast(o); })
       .Case([&](ReshapeOp o) { return emitReshape(o); })
@@ -184,7 +202,6 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](BitsOp o) { return emitBits(o); })
       .Case([&](MisalignOp o) { return emitMisalign(o); })
       .Case([&](ConvertLayoutOp o) { return emitConvert(o); })
-      .Case([&](FmaOp o) { return emitFma(o), mlir::success(); })
       .Case([&](BufferAllocOp o) { return emitBufferAlloc(o); })
       .Case([&](CopyOp o) { return emitCopy(o); })
       .Case([&](BufferViewOp o) { return set(o.getResult(), {scalar(o.getBuffer())}), mlir::success(); })
@@ -200,6 +217,7 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](PeerCopyOp o) { return emitPeerCopy(o); })
       .Case([&](PeerWaitOp o) { return emitPeerWait(o); })
       .Case([&](ReduceOp o) { return emitReduce(o); })
+      .Case([&](WarpAnyOp o) { return emitWarpAny(o), mlir::success(); })
       .Case([&](MmaSyncOp o) { return emitMmaSync(o); })
       .Case([&](MmaFmaOp o) { return emitMmaFma(o); })
       .Case([&](PipeCreateOp o) { return emitPipeCreate(o); })
@@ -207,6 +225,8 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
       .Case([&](PipeAcquireOp o) { return emitPipeAcquire(o); })
       .Case([&](PipeCommitOp o) { return emitPipeCommit(o); })
       .Case([&](TmaLoadOp o) { return emitTmaLoad(o); })
+      .Case([&](AsyncLoadOp o) { return emitAsyncLoad(o); })
+      .Case([&](AsyncArriveOp o) { return emitAsyncArrive(o); })
       .Case([&](PipeWaitOp o) { return emitPipeWait(o); })
       .Case([&](PipeReleaseOp o) { return emitPipeRelease(o); })
       .Case([&](WgmmaOp o) { return emitWgmma(o); })
@@ -217,10 +237,10 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
         return mlir::success();
       })
       .Case([&](BlockNumberOp o) { return emitBlockNumber(o), mlir::success(); })
-      .Case([&](WarpAnyOp o) { return emitWarpAny(o), mlir::success(); })
       .Case([&](ProgramsOp o) { return emitPrograms(o), mlir::success(); })
       .Case([&](ProgramOp o) { return emitProgram(o), mlir::success(); })
       .Case([&](SplitRangeOp o) { return emitSplitRange(o), mlir::success(); })
+      .Case([&](SharedProgramsOp o) { return emitSharedPrograms(o), mlir::success(); })
       .Case([&](CombinePartsOp o) { return emitCombineParts(o); })
       .Default([&](mlir::Operation *o) { return bug(o, "no lowering for " + o->getName().getStringRef()); });
 }
@@ -313,6 +333,12 @@ llvm::BasicBlock *EmitContext::newBlock(llvm::StringRef name) {
   return llvm::BasicBlock::Create(ctx, name, fn);
 }
 
+/// Elements of 16 bits, in pairs: a phi of each alone would have a register of its own.
+static bool isPacked(const Regs &r) {
+  return !r.empty() && r.size() % 2 == 0 && r[0]->getType()->getPrimitiveSizeInBits() == 16;
+}
+
+/// Of each value, the registers that phis have.
 llvm::SmallVector<Regs> EmitContext::valuesOf(mlir::ValueRange range) {
   llvm::SmallVector<Regs> r;
   for (mlir::Value v : range) {
@@ -329,6 +355,7 @@ llvm::SmallVector<Regs> EmitContext::valuesOf(mlir::ValueRange range) {
 llvm::SmallVector<Regs> EmitContext::makePhis(llvm::ArrayRef<mlir::Value> like, unsigned incoming) {
   llvm::SmallVector<Regs> r;
   for (mlir::Value v : like) {
+    const Regs &all = regs(v);
     Regs phis;
     const bool packed = isPacked(all);
     for (size_t k = 0; k < all.size(); k += packed ? 2 : 1)
@@ -338,33 +365,6 @@ llvm::SmallVector<Regs> EmitContext::makePhis(llvm::ArrayRef<mlir::Value> like, 
   return r;
 }
 
-void EmitContext::addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> incoming,
-/// Elements of 16 bits, in pairs: a phi of each alone would have a register of its own.
-static bool isPacked(const Regs &r) {
-  return !r.empty() && r.size() % 2 == 0 && r[0]->getType()->getPrimitiveSizeInBits() == 16;
-}
-
-/// Of each value, the registers that phis have.
-                              llvm::BasicBlock *from) {
-  for (auto [p, v] : llvm::zip_equal(phis, incoming))
-    for (auto [phi, value] : llvm::zip_equal(p, v))
-      llvm::cast<llvm::PHINode>(phi)->addIncoming(value, from);
-}
-
-void EmitContext::dontUnroll(llvm::Instruction *latch) {
-  llvm::MDNode *off = llvm::MDNode::get(ctx, {llvm::MDString::get(ctx, "llvm.loop.unroll.disable")});
-  llvm::MDNode *id = llvm::MDNode::getDistinct(ctx, {nullptr, off});
-  id->replaceOperandWith(0, id);
-  latch->setMetadata(llvm::LLVMContext::MD_loop, id);
-    const Regs &all = regs(v);
-}
-
-/// Guard, then a loop that tests at its end: what does not change leaves the loop without speculation.
-mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
-  llvm::Value *lower = scalar(op.getLowerBound()), *upper = scalar(op.getUpperBound()),
-              *step = scalar(op.getStep());
-  auto before = [&](llvm::Value *x, llvm::Value *y) {
-    return op.getUnsignedCmp() ? b.CreateICmpULT(x, y) : b.CreateICmpSLT(x, y);
 /// A value from registers as valuesOf gives them.
 void EmitContext::setFrom(mlir::Value v, const Regs &words) {
   if (!llvm::isa<mlir::RankedTensorType>(v.getType()) || words.size() == size_t(numRegs(v.getType())))
@@ -377,6 +377,26 @@ void EmitContext::setFrom(mlir::Value v, const Regs &words) {
   set(v, std::move(all));
 }
 
+void EmitContext::addIncoming(llvm::ArrayRef<Regs> phis, llvm::ArrayRef<Regs> incoming,
+                              llvm::BasicBlock *from) {
+  for (auto [p, v] : llvm::zip_equal(phis, incoming))
+    for (auto [phi, value] : llvm::zip_equal(p, v))
+      llvm::cast<llvm::PHINode>(phi)->addIncoming(value, from);
+}
+
+void EmitContext::dontUnroll(llvm::Instruction *latch) {
+  llvm::MDNode *off = llvm::MDNode::get(ctx, {llvm::MDString::get(ctx, "llvm.loop.unroll.disable")});
+  llvm::MDNode *id = llvm::MDNode::getDistinct(ctx, {nullptr, off});
+  id->replaceOperandWith(0, id);
+  latch->setMetadata(llvm::LLVMContext::MD_loop, id);
+}
+
+/// Guard, then a loop that tests at its end: what does not change leaves the loop without speculation.
+mlir::LogicalResult EmitContext::emitFor(mlir::scf::ForOp op) {
+  llvm::Value *lower = scalar(op.getLowerBound()), *upper = scalar(op.getUpperBound()),
+              *step = scalar(op.getStep());
+  auto before = [&](llvm::Value *x, llvm::Value *y) {
+    return op.getUnsignedCmp() ? b.CreateICmpULT(x, y) : b.CreateICmpSLT(x, y);
   };
   llvm::SmallVector<mlir::Value> inits(op.getInitArgs());
   llvm::SmallVector<Regs> initial = valuesOf(op.getInitArgs());

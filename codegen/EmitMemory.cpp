@@ -377,7 +377,9 @@ mlir::LogicalResult EmitContext::emitGlobalGather(tgpu::GlobalGatherOp op) {
   View x = view(op.getX());
   DType t = dtype(op.getX().getType());
   Regs mask = regs(op.getMask()), result;
-  llvm::SmallVector<Regs> indices = valuesOf(op.getIndices());
+  llvm::SmallVector<Regs> indices;
+  for (mlir::Value v : op.getIndices())
+    indices.push_back(regs(v));
   int n = numRegs(op.getResult().getType());
   auto pick = [](const Regs &r, int k) { return r[r.size() == 1 ? 0 : size_t(k)]; };
   llvm::Value *zero = llvm::Constant::getNullValue(memoryVector(t, 1));

@@ -4,6 +4,7 @@
 /// A pipe's places are three pairs of (slot, parity) in memory of the thread that scalar replacement turns into registers:
 /// of the producer, of the consumers' waits, and of their releases. Round the ring the parity changes.
 #include "codegen/EmitContext.h"
+#include "ir/StripStores.h"
 
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -33,9 +34,10 @@ llvm::SmallVector<std::pair<unsigned, tgpu::MapAttr>> EmitContext::collectMaps()
       maps.push_back(key);
   };
   func.walk([&](mlir::Operation *op) {
+    // Copies of threads need no map.
     if (auto load = llvm::dyn_cast<tgpu::TmaLoadOp>(op))
       add(load.getX(), load.getMap());
-    else if (auto store = llvm::dyn_cast<tgpu::BulkStoreOp>(op))
+    else if (auto store = llvm::dyn_cast<tgpu::BulkStoreOp>(op); store && !store->hasAttr(tgpu::byThreadsAttr))
       add(store.getX(), store.getMap());
   });
   return maps;
@@ -142,8 +144,19 @@ mlir::LogicalResult EmitContext::emitPipeCreate(tgpu::PipeCreateOp op) {
   return mlir::success();
 }
 
+void EmitContext::byOneThread(llvm::function_ref<void()> emit) {
+  if (!leads)
+    return emit();
+  llvm::BasicBlock *one = newBlock("one"), *rest = newBlock("rest");
+  b.CreateCondBr(leads, one, rest);
+  b.SetInsertPoint(one);
+  emit();
+  b.CreateBr(rest);
+  b.SetInsertPoint(rest);
+}
+
 /// Barriers, then the branch by role: all warps of the producers' warpgroup give registers away before one thread of
-/// its first warp goes on.
+/// its first warp, or where they copy all threads, go on.
 mlir::LogicalResult EmitContext::emitRoles(tgpu::RolesOp op) {
   llvm::BasicBlock *init = newBlock("init"), *other = newBlock("other"), *prefetch = newBlock("prefetch"),
                    *ready = newBlock("ready"), *producers = newBlock("producers"), *producer = newBlock("producer"),
@@ -167,27 +180,38 @@ mlir::LogicalResult EmitContext::emitRoles(tgpu::RolesOp op) {
 
   b.SetInsertPoint(ready);
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
-  llvm::Value *number = uniformWarp();
-  b.CreateCondBr(b.CreateICmpUGE(number, i32(warps)), producers, consumers);
+  llvm::Value *number = groups > 1 ? warpOfBlock : uniformWarp();
+  const int consumerWarps = warps * groups;
+  b.CreateCondBr(b.CreateICmpUGE(number, i32(consumerWarps)), producers, consumers);
 
   b.SetInsertPoint(producers);
+  const bool all = op.hasProducerThreads();
   if (op.getProducerRegs())
     uniformAssembly(b.getVoidTy(), "setmaxnreg.dec.sync.aligned.u32 " + std::to_string(op.getProducerRegs()) + ";", "", {});
-  llvm::BasicBlock *elect = newBlock("elect");
-  b.CreateCondBr(b.CreateICmpEQ(number, i32(warps)), elect, end);
-  b.SetInsertPoint(elect);
-  llvm::Value *elected = uniformAssembly(
-      b.getInt32Ty(), "{ .reg .pred P; elect.sync _|P, 0xffffffff; selp.b32 $0, 1, 0, P; }", "=r", {});
-  b.CreateCondBr(b.CreateICmpNE(elected, i32(0)), producer, end);
-  b.SetInsertPoint(producer);
+  if (all) {
+    b.CreateBr(producer);
+    b.SetInsertPoint(producer);
+    leads = b.CreateICmpEQ(thread, i32(warps * warpSize));
+  } else {
+    llvm::BasicBlock *elect = newBlock("elect");
+    // A thread of one warp, or of one for each group of consumers.
+    b.CreateCondBr(b.CreateICmpULT(b.CreateSub(number, i32(consumerWarps)), i32(groups)), elect, end);
+    b.SetInsertPoint(elect);
+    llvm::Value *elected = uniformAssembly(
+        b.getInt32Ty(), "{ .reg .pred P; elect.sync _|P, 0xffffffff; selp.b32 $0, 1, 0, P; }", "=r", {});
+    b.CreateCondBr(b.CreateICmpNE(elected, i32(0)), producer, end);
+    b.SetInsertPoint(producer);
+  }
   if (mlir::failed(emitBlock(op.getProducer().front())))
     return mlir::failure();
+  leads = nullptr;
   b.CreateBr(end);
 
   b.SetInsertPoint(consumers);
   if (op.getConsumerRegs())
     uniformAssembly(b.getVoidTy(), "setmaxnreg.inc.sync.aligned.u32 " + std::to_string(op.getConsumerRegs()) + ";", "", {});
   barrierThreads = warps * warpSize;
+  emitFirstTurn();
   if (mlir::failed(emitBlock(op.getConsumer().front())))
     return mlir::failure();
   barrierThreads = 0;
@@ -203,9 +227,17 @@ mlir::LogicalResult EmitContext::emitPipeAcquire(tgpu::PipeAcquireOp op) {
   PipeState &p = pipe(op.getPipe());
   llvm::Value *slot = b.CreateLoad(b.getInt32Ty(), p.fill.slot), *parity = b.CreateLoad(b.getInt32Ty(), p.fill.parity);
   waitForParity(barrierOf(b, sharedStart(), p, slot, true), parity);
-  assembly("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-           {sharedAddress(barrierOf(b, sharedStart(), p, slot, false)), i32(std::int64_t(op.getBytes()))});
+  if (op.getBytes())
+    byOneThread([&] {
+      assembly("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
+               {sharedAddress(barrierOf(b, sharedStart(), p, slot, false)), i32(std::int64_t(op.getBytes()))});
+    });
   return mlir::success();
+}
+
+llvm::Value *EmitContext::fullBarrier(mlir::Value v) {
+  PipeState &p = pipe(v);
+  return sharedAddress(barrierOf(b, sharedStart(), p, b.CreateLoad(b.getInt32Ty(), p.fill.slot), false));
 }
 
 mlir::LogicalResult EmitContext::emitPipeCommit(tgpu::PipeCommitOp op) {
@@ -220,6 +252,12 @@ static llvm::Value *slotStart(Builder &b, llvm::Value *shared, const PipeState &
   return b.CreateGEP(b.getInt8Ty(), start, b.CreateMul(slot, b.getInt32(std::uint32_t(p.type.slotBytes()))));
 }
 
+llvm::Value *EmitContext::bufferToFill(mlir::Value v, unsigned index) {
+  PipeState &p = pipe(v);
+  llvm::Value *slot = b.CreateLoad(b.getInt32Ty(), p.fill.slot);
+  return b.CreateGEP(b.getInt8Ty(), slotStart(b, sharedStart(), p, slot), i32(p.type.bufferOffset(index)));
+}
+
 mlir::LogicalResult EmitContext::emitTmaLoad(tgpu::TmaLoadOp op) {
   PipeState &p = pipe(op.getPipe());
   llvm::Value *map = mapPointer(op.getX(), op.getMap());
@@ -228,10 +266,7 @@ mlir::LogicalResult EmitContext::emitTmaLoad(tgpu::TmaLoadOp op) {
   llvm::ArrayRef<std::int64_t> order = op.getMap().getOrder();
   tgpu::BufferType buffer = p.type.getBuffers()[op.getIndex()];
   const std::int64_t panels = buffer.getShape()[0], panelBytes = buffer.bytes() / panels;
-  llvm::Value *slot = b.CreateLoad(b.getInt32Ty(), p.fill.slot);
-  llvm::Value *target = b.CreateGEP(b.getInt8Ty(), slotStart(b, sharedStart(), p, slot),
-                                    i32(p.type.bufferOffset(unsigned(op.getIndex()))));
-  llvm::Value *barrier = sharedAddress(barrierOf(b, sharedStart(), p, slot, false));
+  llvm::Value *target = bufferToFill(op.getPipe(), unsigned(op.getIndex())), *barrier = fullBarrier(op.getPipe());
   std::string text = "cp.async.bulk.tensor." + std::to_string(order.size()) +
                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {";
   std::string constraints = "r,l";
@@ -244,14 +279,16 @@ mlir::LogicalResult EmitContext::emitTmaLoad(tgpu::TmaLoadOp op) {
   llvm::SmallVector<llvm::Value *> coordinates;
   for (std::int64_t axis : order)
     coordinates.push_back(b.CreateTrunc(scalar(op.getOffsets()[size_t(axis)]), b.getInt32Ty()));
-  for (std::int64_t panel = 0; panel < panels; ++panel) {
-    llvm::SmallVector<llvm::Value *> operands{
-        sharedAddress(b.CreateGEP(b.getInt8Ty(), target, i32(panel * panelBytes))), map};
-    operands.append(coordinates);
-    operands[2] = b.CreateAdd(coordinates[0], i32(panel * op.getMap().getBox()[0]));
-    operands.push_back(barrier);
-    assembly(text, constraints, operands);
-  }
+  byOneThread([&] {
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      llvm::SmallVector<llvm::Value *> operands{
+          sharedAddress(b.CreateGEP(b.getInt8Ty(), target, i32(panel * panelBytes))), map};
+      operands.append(coordinates);
+      operands[2] = b.CreateAdd(coordinates[0], i32(panel * op.getMap().getBox()[0]));
+      operands.push_back(barrier);
+      assembly(text, constraints, operands);
+    }
+  });
   return mlir::success();
 }
 
@@ -299,9 +336,14 @@ void EmitContext::emitPrograms(tgpu::ProgramsOp op) {
 }
 
 void EmitContext::emitBlockNumber(tgpu::BlockNumberOp op) {
-  auto read = [&](llvm::Intrinsic::ID id) { return b.CreateZExt(b.CreateIntrinsic(id, {}), b.getInt64Ty()); };
-  set(op.getNumber(), {read(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x)});
-  set(op.getCount(), {read(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x)});
+  llvm::Value *number = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  llvm::Value *count = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, {});
+  if (groups > 1) { // the first groups of all blocks before the second ones
+    number = b.CreateAdd(number, b.CreateMul(group, count));
+    count = b.CreateMul(count, i32(groups));
+  }
+  set(op.getNumber(), {b.CreateZExt(number, b.getInt64Ty())});
+  set(op.getCount(), {b.CreateZExt(count, b.getInt64Ty())});
 }
 
 void EmitContext::emitProgram(tgpu::ProgramOp op) {
@@ -323,11 +365,13 @@ void EmitContext::emitProgram(tgpu::ProgramOp op) {
     }
     llvm::Value *group = i32(std::int64_t(op.getGroup()));
     llvm::Value *perGroup = b.CreateMul(group, columns);
-    llvm::Value *first = b.CreateMul(b.CreateUDiv(t, perGroup), group);
+    llvm::Value *turn = b.CreateUDiv(t, perGroup), *first = b.CreateMul(turn, group);
     llvm::Value *in = b.CreateURem(t, perGroup);
     llvm::Value *height = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, group, b.CreateSub(rows, first));
     give(n - 2, b.CreateAdd(first, b.CreateURem(in, height)));
-    give(n - 1, b.CreateUDiv(in, height));
+    llvm::Value *column = b.CreateUDiv(in, height);
+    llvm::Value *isBack = b.CreateTrunc(turn, b.getInt1Ty());
+    give(n - 1, b.CreateSelect(isBack, b.CreateSub(b.CreateSub(columns, i32(1)), column), column));
   }
   for (size_t d = outer; d-- > 0;) {
     llvm::Value *number = rest;

@@ -147,7 +147,7 @@ llvm::Value *EmitContext::sharedStart() {
     func.walk([&](mlir::Operation *op) { isSwizzled |= llvm::isa<tgpu::WgmmaOp, tgpu::PipeCreateOp>(op); });
     shared->setAlignment(llvm::Align(isSwizzled ? tgpu::slotAlignment : 128));
   }
-  return shared;
+  return groupShared ? groupShared : shared;
 }
 
 mlir::LogicalResult EmitContext::emitBufferAlloc(tgpu::BufferAllocOp op) {
@@ -294,7 +294,7 @@ mlir::LogicalResult EmitContext::emitCopyOut(tgpu::CopyOutOp op) {
 void EmitContext::emitBarrier(bool cluster) {
   if (!cluster) {
     if (barrierThreads)
-      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {i32(1), i32(barrierThreads)});
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {barrierNumber(), i32(barrierThreads)});
     else
       b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
     return;

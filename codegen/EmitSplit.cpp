@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Several blocks per program: blockIdx.y is the part, gridDim.y the number of parts.
+/// \file Several blocks per program: blockIdx.y is the part, gridDim.y the number of parts; or, where the blocks of a
+/// persistent kernel share its last programs, what tgpu.combine_parts is told.
 ///
 /// The workspace starts with one counter per program (LaunchSplit::counterBytes). Then part p of program q has
 /// partBytes at place q * parts + p, in which each value lies as it does in the threads: vectors of its
@@ -218,6 +219,14 @@ void EmitContext::emitSplitRange(tgpu::SplitRangeOp op) {
   split.parts = std::int64_t(op.getParts());
 }
 
+void EmitContext::emitSharedPrograms(tgpu::SharedProgramsOp op) {
+  set(op.getCount(), {partTrips});
+  split.possible = split.stream = true;
+  split.lower = *tgpu::launchNumber(op.getLower());
+  split.upper = *tgpu::launchNumber(op.getUpper());
+  split.step = *tgpu::launchNumber(op.getStep());
+}
+
 mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   if (!workspace)
     return bug(op, "parts without a range to share");
@@ -225,7 +234,9 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     return bug(op, "the parts of a program are blocks, not clusters");
   llvm::Type *i32Type = b.getInt32Ty(), *i64Type = b.getInt64Ty();
   llvm::SmallVector<tileir::BinaryFn> functions = op.functionList();
-  llvm::SmallVector<Regs> own = valuesOf(op.getValues());
+  llvm::SmallVector<Regs> own;
+  for (mlir::Value v : op.getValues())
+    own.push_back(regs(v));
   std::vector<PartsInMemory> values;
   std::int64_t bytes = 0;
   for (mlir::Type type : op.getValues().getTypes())
@@ -233,9 +244,15 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   bytes = (bytes + partAlign - 1) / partAlign * partAlign;
   split.partBytes = bytes;
 
-  llvm::Value *parts = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y, {});
-  llvm::Value *part = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y, {});
-  llvm::Value *program = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  llvm::Value *parts, *part, *program, *place = nullptr;
+  if (op.getShare().empty()) {
+    parts = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y, {});
+    part = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y, {});
+    program = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  } else {
+    auto number = [&](unsigned i) { return b.CreateTrunc(scalar(op.getShare()[i]), i32Type); };
+    program = number(0), place = number(1), part = number(2), parts = number(3);
+  }
   llvm::BasicBlock *alone = b.GetInsertBlock(), *several = newBlock("parts"), *gather = newBlock("parts.all"),
                    *done = newBlock("parts.end");
   b.CreateCondBr(b.CreateICmpEQ(parts, i32(1)), done, several);
@@ -243,7 +260,7 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   b.SetInsertPoint(several);
   auto wide = [&](llvm::Value *v) { return b.CreateZExt(v, i64Type); };
   llvm::Value *partials = b.CreateGEP(b.getInt8Ty(), workspace, i64(LaunchSplit::counterBytes));
-  llvm::Value *mine = b.CreateMul(wide(program), wide(parts));
+  llvm::Value *mine = place ? wide(place) : b.CreateMul(wide(program), wide(parts));
   partials = b.CreateGEP(b.getInt8Ty(), partials, b.CreateMul(mine, i64(bytes)));
   auto partAt = [&](llvm::Value *number) {
     return b.CreateGEP(b.getInt8Ty(), partials, b.CreateMul(wide(number), i64(bytes)));
@@ -271,7 +288,7 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   before->setDoesNotThrow();
   llvm::Value *isLast = b.CreateAnd(counts, b.CreateICmpEQ(before, mostParts));
   llvm::Value *last = barrierThreads ? b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_count,
-                                                        {i32(1), i32(barrierThreads), isLast})
+                                                        {barrierNumber(), i32(barrierThreads), isLast})
                                      : b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_all,
                                                         {i32(0), isLast});
   llvm::BasicBlock *counted = b.GetInsertBlock();
@@ -352,14 +369,18 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   runs->addIncoming(b.getTrue(), alone);
   runs->addIncoming(b.getFalse(), counted);
   runs->addIncoming(b.getTrue(), gathered);
-  llvm::SmallVector<mlir::Value> like(op.getValues());
-  llvm::SmallVector<Regs> results = makePhis(like, 3);
-  addIncoming(results, own, alone);
-  addIncoming(results, own, counted);
-  addIncoming(results, totals, gathered);
   set(op.getLast(), {runs});
-  for (auto [result, r] : llvm::zip_equal(op.getTotals(), results))
-    set(result, r);
+  for (auto [result, mine, total] : llvm::zip_equal(op.getTotals(), own, totals)) {
+    Regs r;
+    for (auto [x, y] : llvm::zip_equal(mine, total)) {
+      llvm::PHINode *phi = b.CreatePHI(x->getType(), 3);
+      phi->addIncoming(x, alone);
+      phi->addIncoming(x, counted);
+      phi->addIncoming(y, gathered);
+      r.push_back(phi);
+    }
+    set(result, std::move(r));
+  }
   return mlir::success();
 }
 

@@ -5,6 +5,7 @@
 /// Accumulators are scalars, tied inputs and outputs of one inline assembly per instruction, so that they stay in one set
 /// of registers; the wait ties them too, so that nothing that reads them can move above it.
 #include "codegen/EmitContext.h"
+#include "ir/StripStores.h"
 #include "ir/base/MmaTable.h"
 
 #include "llvm/IR/InlineAsm.h"
@@ -188,8 +189,8 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
                                               std::int64_t(k) * row->k)));
         operands.push_back(at(bStart, place(op.getB(), op.getBMn(), std::int64_t(j) * row->n * grid.n,
                                             std::int64_t(k) * row->k)));
-        llvm::Value *made = uniformAssembly(result, text, constraints, operands);
         auto [text, constraints] = instruction(starts);
+        llvm::Value *made = uniformAssembly(result, text, constraints, operands);
         for (size_t r = 0; r < perAtom; ++r)
           sumOf(i, j, r) = b.CreateExtractValue(made, unsigned(r));
       }
@@ -239,12 +240,26 @@ mlir::LogicalResult EmitContext::emitWgmmaWait(tgpu::WgmmaWaitOp op) {
   return mlir::success();
 }
 
+/// What is written but not read again leaves the L2 cache first, so that operands stay there; unless it is small enough that
+/// the next kernel may find it. A cache policy of createpolicy (PTX ISA).
+llvm::Value *EmitContext::storePolicy(const View &x, std::int64_t elementBytes) {
+  llvm::Value *size = i64(elementBytes);
+  for (llvm::Value *dim : x.dims)
+    size = b.CreateMul(size, dim);
+  auto policy = [&](const char *priority) {
+    auto *type = llvm::FunctionType::get(b.getInt64Ty(), {}, false);
+    return b.CreateCall(llvm::InlineAsm::get(type, std::string("createpolicy.fractional.L2::") + priority + ".b64 $0;", "=l", false), {});
+  };
+  return b.CreateSelect(b.CreateICmpSGT(size, i64(target.l2Bytes / 2)), policy("evict_first"), policy("evict_normal"));
+}
+
 /// Strips of 16 rows by one span of columns, per warp: registers to shared memory as the map swizzles it, then one copy
-/// by one thread. As many strips as there are slots share a fence.
+/// by one thread, or stores by all. As many strips as there are slots share a fence.
 mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
   auto layout = tgpu::layoutOf(op.getValue().getType());
   llvm::Value *map = mapPointer(op.getX(), op.getMap());
-  if (!layout || !map)
+  const bool byThreads = op->hasAttr(tgpu::byThreadsAttr);
+  if (!layout || (!map && !byThreads))
     return bug(op, "the tile has no layout, or the tensor is no argument");
   auto staging = llvm::cast<tgpu::BufferType>(op.getStaging().getType());
   const DType t = dtype(staging);
@@ -300,19 +315,20 @@ mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
   llvm::Value *warpColumn = b.CreateMul(groupN, i32(stepN));
   llvm::Value *isFirst = b.CreateICmpEQ(lane, i32(0));
   auto coordinate32 = [&](size_t axis) { return b.CreateTrunc(scalar(op.getOffsets()[axis]), b.getInt32Ty()); };
-  std::string text = "cp.async.bulk.tensor." + std::to_string(rank) + "d.global.shared::cta.tile.bulk_group [$0, {";
+  std::string text = "cp.async.bulk.tensor." + std::to_string(rank) + "d.global.shared::cta.tile.bulk_group.L2::cache_hint [$0, {";
   std::string constraints = "l";
   for (size_t i = 0; i < rank; ++i) {
     text += (i ? ", $" : "$") + std::to_string(i + 1);
     constraints += ",r";
   }
-  text += "}], [$" + std::to_string(rank + 1) + "];";
-  constraints += ",r,~{memory}";
+  text += "}], [$" + std::to_string(rank + 1) + "], $" + std::to_string(rank + 2) + ";";
+  constraints += ",r,l,~{memory}";
   auto syncWarp = [&] { uniformAssembly(b.getVoidTy(), "bar.warp.sync 0xffffffff;", "~{memory}", {}); };
 
   for (size_t first = 0; first < strips.size(); first += size_t(slots)) {
     const size_t count = std::min(strips.size() - first, size_t(slots));
-    assembly("cp.async.bulk.wait_group.read 0;", "~{memory}", {});
+    if (!byThreads)
+      assembly("cp.async.bulk.wait_group.read 0;", "~{memory}", {});
     syncWarp();
     for (size_t s = 0; s < count; ++s) {
       const Strip &strip = strips[first + s];
@@ -343,11 +359,21 @@ mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
           }
       }
     }
+    if (byThreads) {
+      syncWarp();
+      for (size_t s = 0; s < count; ++s)
+        if (mlir::failed(storeStrip(op, b.CreateGEP(b.getInt8Ty(), start, i32(std::int64_t(s) * stripBytes)),
+                                    b.CreateAdd(warpRow, i32(strips[first + s].row)),
+                                    b.CreateAdd(warpColumn, i32(strips[first + s].column)), swizzled)))
+          return mlir::failure();
+      continue;
+    }
     assembly("fence.proxy.async.shared::cta;", "~{memory}", {});
     syncWarp();
     llvm::BasicBlock *send = newBlock("send"), *sent = newBlock("sent");
     b.CreateCondBr(isFirst, send, sent);
     b.SetInsertPoint(send);
+    llvm::Value *policy = storePolicy(x, std::int64_t(bytes));
     for (size_t s = 0; s < count; ++s) {
       const Strip &strip = strips[first + s];
       llvm::SmallVector<llvm::Value *> operands{map};
@@ -364,6 +390,7 @@ mlir::LogicalResult EmitContext::emitBulkStore(tgpu::BulkStoreOp op) {
         operands.push_back(b.CreateAdd(coordinate32(axis), here));
       }
       operands.push_back(sharedAddress(b.CreateGEP(b.getInt8Ty(), start, i32(std::int64_t(s) * stripBytes))));
+      operands.push_back(policy);
       assembly(text, constraints, operands);
     }
     assembly("cp.async.bulk.commit_group;", "~{memory}", {});

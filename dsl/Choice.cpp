@@ -33,7 +33,10 @@ using autotune::RecordRow;
 using autotune::RecordSet;
 
 /// Schedule choices that the tuner leaves to the rules, and that may be set by hand all the same.
-constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks}, {"repack", &Config::repack}};
+constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks},       {"repack", &Config::repack},
+                                                   {"async", &Config::async},         {"pingpong", &Config::pingpong},   {"multicast", &Config::multicast},
+                                                   {"snake", &Config::snake},         {"streamk", &Config::streamk},
+                                                   {"overlap", &Config::overlap}};
 
 /// `text` without its first word, which becomes `word`. False at the end.
 bool nextWord(std::string_view &text, std::string_view &word) {

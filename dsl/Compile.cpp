@@ -34,8 +34,11 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
     auto ptxas = runtime::Ptxas::find(where);
     return ptxas ? ptxas->version() : std::string("driver");
   }();
-  return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} raster {} split {} blocks {}\n{}", SECTILE_VERSION,
-                     buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.raster, config.split, config.blocks, moduleText);
+  return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} raster {} split {} blocks {}{}\n{}", SECTILE_VERSION,
+                     buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.raster, config.split, config.blocks,
+                     fmt::format(" async {} pingpong {} multicast {} snake {} streamk {} overlap {}", config.async, config.pingpong, config.multicast, config.snake,
+                                 config.streamk, config.overlap),
+                     moduleText);
 }
 
 struct Traced {
@@ -90,6 +93,15 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("repack is set to {}, and a launch for {} knows 0, 1 and 2", config.repack, arch),
                      "config_repack", "leave repack at 0 for the rule, set it to 1 for never or to 2 for wherever it can be done"});
+  struct Choice {
+    const char *name;
+    int value;
+  };
+  for (const Choice &c : {Choice{"async", config.async}, {"pingpong", config.pingpong}, {"multicast", config.multicast}, {"snake", config.snake}, {"streamk", config.streamk}, {"overlap", config.overlap}})
+    if (c.value < 0 || c.value > 2)
+      throw UserError({kernel.where, kernel.name, "Config",
+                       fmt::format("{} is set to {}, and code for {} knows 0, 1 and 2", c.name, c.value, arch),
+                       "config_choice", fmt::format("leave {} at 0 for the rule, set it to 1 for never or to 2 for wherever it can be done", c.name)});
   if (config.split < 0 || config.split > 65535)
     throw UserError({kernel.where, kernel.name, "Config",
                      fmt::format("split is set to {}, and a launch for {} has at most 65535 blocks per program", config.split, arch),
@@ -104,6 +116,12 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   options.pipeline.schedule.stages = config.stages;
   options.pipeline.schedule.raster = config.raster;
   options.pipeline.schedule.blocks = config.blocks;
+  options.pipeline.schedule.async = config.async;
+  options.pipeline.schedule.pingpong = config.pingpong;
+  options.pipeline.schedule.multicast = config.multicast;
+  options.pipeline.schedule.snake = config.snake;
+  options.pipeline.schedule.streamk = config.streamk;
+  options.pipeline.schedule.overlap = config.overlap;
   return options;
 }
 

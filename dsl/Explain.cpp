@@ -4,6 +4,9 @@
 #include "dsl/Diagnostics.h"
 #include "dsl/ExplainPipes.h"
 #include "ir/AccessPlan.h"
+#include "ir/PingPong.h"
+#include "ir/CopyPlan.h"
+#include "ir/StripStores.h"
 #include "ir/base/ShufflePlan.h"
 #include "passes/LayoutCost.h"
 #include "passes/SharedAccesses.h"
@@ -61,6 +64,7 @@ public:
             a.note = "to every block of the cluster";
           })
           .Case([&](tgpu::TmaLoadOp o) { tmaLoad(o); })
+          .Case([&](tgpu::AsyncLoadOp o) { asyncLoad(o); })
           .Case([&](tgpu::BulkStoreOp o) { bulkStore(o); })
           .Case([&](tgpu::MmaFmaOp o) {
             ExplainedAccess &a = add(o, Kind::product, o.getType());
@@ -121,7 +125,8 @@ private:
                        map.getSwizzle() > 16 ? fmt::format("{} bytes", map.getSwizzle()) : "none");
   }
 
-  void tmaLoad(tgpu::TmaLoadOp op) {
+  /// A load of a box of a map into a buffer of a pipe.
+  template <class Op> ExplainedAccess &boxLoad(Op op) {
     tgpu::BufferType buffer = op.getPipe().getType().getBuffers()[op.getIndex()];
     tgpu::MapAttr map = op.getMap();
     llvm::SmallVector<std::int64_t> shape(map.getOrder().size());
@@ -131,19 +136,32 @@ private:
     shape[static_cast<std::size_t>(map.getOrder()[0])] *= copies;
     ExplainedAccess &a = add(op, Kind::load, mlir::RankedTensorType::get(shape, buffer.getElementType()));
     a.tensor = argumentOf(op.getX());
-    a.byTma = true;
     a.copiesPerTile = copies;
-    a.note = copiesText(map, copies);
+    return a;
+  }
+
+  void tmaLoad(tgpu::TmaLoadOp op) {
+    ExplainedAccess &a = boxLoad(op);
+    a.byTma = true;
+    a.note = copiesText(op.getMap(), a.copiesPerTile);
+  }
+
+  void asyncLoad(tgpu::AsyncLoadOp op) {
+    ExplainedAccess &a = boxLoad(op);
+    a.byCopies = true;
+    a.vectorBytes = static_cast<std::int64_t>(op.getCopyBytes());
+    a.note = fmt::format("cp.async of {} bytes by {} threads of the producer", a.vectorBytes, tgpu::copyThreads);
   }
 
   void bulkStore(tgpu::BulkStoreOp op) {
     ExplainedAccess &a = add(op, Kind::store, op.getValue().getType());
     a.tensor = argumentOf(op.getX());
-    a.byTma = true;
+    a.byTma = !op->hasAttr(tgpu::byThreadsAttr);
+    a.vectorBytes = a.byTma ? 0 : elementBytes(a);
     a.copiesPerTile = a.tileBytes / elementBytes(a);
     for (std::int64_t length : op.getMap().getBox())
       a.copiesPerTile /= length;
-    a.note = copiesText(op.getMap(), a.copiesPerTile);
+    a.note = a.byTma ? copiesText(op.getMap(), a.copiesPerTile) : "rows by warps, through shared memory";
   }
 
   template <class Op> void global(Op op, Kind kind, mlir::Type tile) {
@@ -391,7 +409,8 @@ Explanation explain(mlir::ModuleOp module, const tgpu::Executor &executor, std::
   if (auto arch = func->getAttrOfType<mlir::StringAttr>(tgpu::targetAttr))
     e.target = findTarget(std::string_view(arch.getValue()));
   if (auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr)) {
-    e.warps = launch.getWarps();
+    auto groups = func->getAttrOfType<mlir::IntegerAttr>(tgpu::groupsAttr);
+    e.warps = launch.getWarps() * (groups ? groups.getInt() : 1);
     e.producers = launch.getProducers();
     e.cluster = launch.getCluster();
     e.sharedBytes = launch.getSharedBytes();

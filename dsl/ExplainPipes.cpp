@@ -146,7 +146,7 @@ private:
     p.at = sourceLocOf(op->getLoc());
     const std::string into = "pipe " + std::to_string(out.pipes.size());
     for (Operation *user : op->getUsers())
-      if (llvm::isa<tgpu::TmaLoadOp>(user))
+      if (llvm::isa<tgpu::TmaLoadOp, tgpu::AsyncLoadOp>(user))
         if (auto found = accesses.find(user); found != accesses.end()) {
           p.loads.push_back(found->second);
           out.accesses[found->second].note += ", into " + into;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the variant of a kernel that fits the actual arguments, compiling it on first use, and runs it.
 #include "autotune/Tune.h"
+#include "dsl/AsyncRule.h"
 #include "dsl/Choice.h"
 #include "dsl/Compile.h"
+#include "dsl/ModelChoice.h"
 #include "dsl/Repack.h"
 #include "dsl/Trace.h"
 #include "ir/base/TargetList.h"
@@ -10,6 +12,7 @@
 #include "runtime/Env.h"
 #include "runtime/Launch.h"
 #include "runtime/Log.h"
+#include "runtime/Split.h"
 
 #include <sectile/Device.h>
 #include <sectile/Error.h>
@@ -85,6 +88,7 @@ struct KernelState {
   std::atomic<std::uint64_t> record{~0ull}; ///< recordGeneration() when it was last asked for this kernel
   std::uint64_t recordVersion = ~0ull;      ///< of that time
   bool isTuned = false;                     ///< the tuning record has choices for this kernel: they depend on the lengths
+  bool isOpen = false;                      ///< the kernel has picks to choose from: on a GPU the choice depends on the lengths
   std::atomic<std::uint64_t> generation{0}; ///< changes with `covers` and when variants are dropped
 
   /// The most variants of one kernel kept at hand; dropped ones come back from the kernel cache.
@@ -111,6 +115,9 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
     key.add(static_cast<std::uint64_t>(overrides->warps) << 32 | static_cast<std::uint32_t>(overrides->stages));
     key.add(static_cast<std::uint64_t>(overrides->cluster) << 32 | static_cast<std::uint32_t>(overrides->raster));
     key.add(static_cast<std::uint64_t>(overrides->split) << 32 | static_cast<std::uint32_t>(overrides->blocks));
+    key.add(static_cast<std::uint64_t>(overrides->pingpong) << 32 | static_cast<std::uint32_t>(overrides->multicast));
+    key.add(static_cast<std::uint64_t>(overrides->snake) << 32 | static_cast<std::uint32_t>(overrides->streamk));
+    key.add(static_cast<std::uint64_t>(overrides->overlap) << 32 | static_cast<std::uint32_t>(overrides->async));
     for (const auto &[name, value] : overrides->values()) {
       key.add(name);
       key.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(value.value)));
@@ -160,7 +167,7 @@ struct LastUse {
   const void *id = nullptr;
   KernelState *state = nullptr;
   std::uint64_t generation = 0;
-  bool isTuned = false;
+  bool isTuned = false, isOpen = false;
   std::shared_ptr<const std::vector<Cover>> covers;
   VariantKey key;
   std::shared_ptr<const CompiledKernel> compiled;
@@ -177,6 +184,8 @@ struct LastUse {
     device = newDevice;
     args.assign(newArgs.begin(), newArgs.end());
   }
+  /// What a kernel of this state takes on this device depends on the lengths.
+  bool isByLengths(const Device &nowDevice) const { return isTuned || (isOpen && !nowDevice.isInterpreter()); }
   /// The same device, constants, dims, strides, and pointers as much as a key holds of them.
   bool isSame(const detail::KernelDesc &kernel, const Device &nowDevice, std::span<const KernelArg> now) const {
     if (!device || !(*device == nowDevice))
@@ -208,12 +217,34 @@ void noticeRecord(const detail::KernelDesc &kernel, KernelState &state) {
   state.record.store(generation, std::memory_order_release);
 }
 
-/// Compiles a variant: with the numbers set by hand, else with those of the tuning record, else with the first of every pick.
+/// With the cost model's choice of the picks; null where it has none, or where its code spills or is refused.
+std::shared_ptr<const CompiledKernel> compileByModel(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                                                     bool apart, const CompiledKernel *previous) {
+  const Target *target = device.isInterpreter() ? nullptr : findTarget(device.arch());
+  if (!target)
+    return nullptr;
+  const ModelChoice choice = modelChoice(kernel, args, *target, device.properties().multiprocessors);
+  if (!choice.config)
+    return nullptr;
+  try {
+    auto compiled = compile(kernel, args, &*choice.config, device.arch(), apart, previous);
+    const int spills = compiled->module->artifact().spillBytes;
+    runtime::logLine(fmt::format("{}: cfg({}) by the cost model: {}{}", kernel.name, compiled->config.str(), choice.why,
+                                 spills > 0 ? fmt::format("; not used, {} B spill", spills) : std::string()));
+    return spills > 0 ? nullptr : compiled;
+  } catch (const UserError &e) {
+    runtime::logLine(fmt::format("{}: cfg({}) of the cost model is not used: {}", kernel.name, choice.config->str(), e.what()));
+    return nullptr;
+  }
+}
+
+/// Compiles a variant: with the numbers set by hand, else with those of the tuning record, else with the cost model's, else with
+/// the first of every pick.
 std::shared_ptr<const CompiledKernel> compileChosen(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
                                                     const Config *overrides, bool apart, bool isTuned, const CompiledKernel *previous) {
-  if (overrides || !isTuned)
+  if (overrides)
     return compile(kernel, args, overrides, device.arch(), apart, previous);
-  RecordedChoice choice = recordedChoice(kernel, args, device);
+  RecordedChoice choice = isTuned ? recordedChoice(kernel, args, device) : RecordedChoice();
   if (choice.config) {
     try {
       auto compiled = compile(kernel, args, &*choice.config, device.arch(), apart, previous);
@@ -224,6 +255,8 @@ std::shared_ptr<const CompiledKernel> compileChosen(const detail::KernelDesc &ke
       runtime::logLine(fmt::format("{}: cfg({}) of the tuning {} is not used: {}", kernel.name, choice.config->str(), choice.origin, e.what()));
     }
   }
+  if (auto compiled = compileByModel(kernel, device, args, apart, previous))
+    return compiled;
   return compile(kernel, args, nullptr, device.arch(), apart, previous);
 }
 
@@ -243,8 +276,10 @@ bool learnCovers(KernelState &state, const Config &config) {
 
 std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kernel, const Device &device,
                                                   std::span<const KernelArg> args, const Config *overrides,
-                                                  bool apart = true) {
-  static thread_local LastUse last;
+                                                  bool apart = true, bool shared = false) {
+  // Launches that look at a variant without shared programs first find both here.
+  static thread_local std::array<LastUse, 2> lasts;
+  LastUse &last = lasts[shared];
   if (last.id != kernel.id) {
     last = LastUse();
     last.id = kernel.id;
@@ -265,12 +300,13 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
         state.covers = std::make_shared<const std::vector<Cover>>();
       last.covers = state.covers;
       last.isTuned = state.isTuned;
+      last.isOpen = state.isOpen;
       last.generation = state.generation.load(std::memory_order_relaxed);
       last.compiled.reset();
     }
     if (last.compiled && !overrides && apart && last.isSame(kernel, device, args))
       return last.compiled;
-    key = makeKey(kernel, device, args, overrides, apart, *last.covers, last.isTuned);
+    key = makeKey(kernel, device, args, overrides, apart, *last.covers, last.isByLengths(device));
     if (last.compiled && key == last.key) {
       last.remember(key, device, args, overrides || !apart);
       return last.compiled;
@@ -293,8 +329,10 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   auto compiled = compileChosen(kernel, device, args, overrides, apart, last.isTuned, previous.get());
   std::lock_guard<std::mutex> lock(state.mutex);
   state.newest = compiled;
-  if (learnCovers(state, compiled->config)) {
-    state.variants.clear(); // keys have one word more from now on
+  const bool isOpen = state.isOpen || (!overrides && hasOpenPicks(compiled->config));
+  if (learnCovers(state, compiled->config) || isOpen != state.isOpen) {
+    state.isOpen = isOpen;
+    state.variants.clear(); // keys have more words from now on
     state.generation.fetch_add(1, std::memory_order_release);
   }
   if (state.variants.size() >= KernelState::maxVariants) {
@@ -303,30 +341,16 @@ std::shared_ptr<const CompiledKernel> findVariant(const detail::KernelDesc &kern
   }
   last.covers = state.covers;
   last.isTuned = state.isTuned;
+  last.isOpen = state.isOpen;
   last.generation = state.generation.load(std::memory_order_relaxed);
   if (recordBefore != recordGeneration() || wasTuned != last.isTuned) {
     // The record changed meanwhile: this launch takes what it has, the next one looks again.
     last.compiled.reset();
     return compiled;
   }
-  last.remember(makeKey(kernel, device, args, overrides, apart, *last.covers, last.isTuned), device, args, overrides || !apart);
+  last.remember(makeKey(kernel, device, args, overrides, apart, *last.covers, last.isByLengths(device)), device, args, overrides || !apart);
   state.variants.emplace(last.key, compiled);
   return last.compiled = compiled;
-}
-
-/// The variant for these arguments: one that counts on areApart() only where they are.
-std::shared_ptr<const CompiledKernel> variantFor(const detail::KernelDesc &kernel, const Device &device,
-                                                 std::span<const KernelArg> args, const Config *overrides) {
-  auto compiled = findVariant(kernel, device, args, overrides);
-  if (compiled->launch.assumesApart && !areApart(args))
-    compiled = findVariant(kernel, device, args, overrides, /*apart=*/false);
-  return compiled;
-}
-
-void refuseInsideTrace(const detail::KernelDesc &kernel, CodePosition where) {
-  if (detail::tracing())
-    throw UserError({where, kernel.name, "launch", fmt::format("kernel '{}' is launched inside a kernel body", kernel.name),
-                     "launch_in_trace", "call it as a C++ function on tiles, or launch it from host code"});
 }
 
 /// The function's arguments on the stack: those of the kernel without its constants.
@@ -351,6 +375,49 @@ private:
   std::vector<KernelArg> kept;
   std::span<const KernelArg> view;
 };
+
+/// Instead of `plain` the same with programs of the last round shared by all blocks (Stream-K), or with operands that threads
+/// copy, where that pays.
+std::shared_ptr<const CompiledKernel> fittingVariant(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                                                     std::shared_ptr<const CompiledKernel> plain, bool mayShare, bool mayCopy) {
+  const FunctionArgs passed(kernel, args);
+  for (const GridAxis &axis : plain->launch.grid)
+    if (axis.tile < 1 || passed.get()[static_cast<size_t>(axis.arg)].dims[axis.axis] < 1)
+      return plain;
+  const std::int64_t programs = runtime::gridPrograms(plain->launch, passed.get(), {kernel.name, {}});
+  const bool shares = mayShare && runtime::sharingPays(plain->launch, passed.get(), programs, plain->module->artifact().registers, device.properties());
+  const bool copies = mayCopy && threadsCopyFaster(plain->launch, passed.get(), programs, device.properties().multiprocessors);
+  if (!shares && !copies)
+    return plain;
+  static thread_local std::shared_ptr<const CompiledKernel> last;
+  static thread_local Config config;
+  if (last != plain) {
+    config = parseChoice(choiceText(plain->config)).value_or(Config());
+    last = plain;
+  }
+  config.streamk = shares ? 2 : plain->config.streamk;
+  config.async = copies ? 2 : plain->config.async;
+  const bool apart = plain->launch.assumesApart || areApart(args);
+  return findVariant(kernel, device, args, &config, apart, /*shared=*/true);
+}
+
+/// The variant for these arguments: one that counts on areApart() only where they are.
+/// `byUnit`: what is loaded for products has been made for the TMA unit.
+std::shared_ptr<const CompiledKernel> variantFor(const detail::KernelDesc &kernel, const Device &device,
+                                                 std::span<const KernelArg> args, const Config *overrides, bool byUnit = false) {
+  auto compiled = findVariant(kernel, device, args, overrides);
+  if (compiled->launch.assumesApart && !areApart(args))
+    compiled = findVariant(kernel, device, args, overrides, /*apart=*/false);
+  const bool mayShare = compiled->launch.split.stream && !compiled->launch.split.possible && (!overrides || !overrides->streamk);
+  const bool mayCopy = !byUnit && compiled->module && !compiled->launch.maps.empty() && compiled->config.async == 0;
+  return mayShare || mayCopy ? fittingVariant(kernel, device, args, compiled, mayShare, mayCopy) : compiled;
+}
+
+void refuseInsideTrace(const detail::KernelDesc &kernel, CodePosition where) {
+  if (detail::tracing())
+    throw UserError({where, kernel.name, "launch", fmt::format("kernel '{}' is launched inside a kernel body", kernel.name),
+                     "launch_in_trace", "call it as a C++ function on tiles, or launch it from host code"});
+}
 
 void runOnInterpreter(const CompiledKernel &compiled, const detail::KernelDesc &kernel, std::span<const KernelArg> args,
                       std::source_location where) {
@@ -405,7 +472,7 @@ bool launchRepacked(const detail::KernelDesc &kernel, const Stream &stream, std:
     for (size_t i = 0, next = 0; i < all.size(); ++i)
       if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
         all[i] = repacked->args()[next++];
-    auto variant = variantFor(kernel, stream.device(), all, overrides);
+    auto variant = variantFor(kernel, stream.device(), all, overrides, /*byUnit=*/true);
     const std::vector<TensorMap> &maps = variant->launch.maps;
     if (!std::all_of(repacked->indices().begin(), repacked->indices().end(), [&](int arg) {
           return std::any_of(maps.begin(), maps.end(), [&](const TensorMap &map) { return map.arg == arg; });

@@ -79,6 +79,18 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --stages={}", options.pipeline.schedule.stages);
   if (options.pipeline.schedule.blocks)
     replay += fmt::format(" --blocks={}", options.pipeline.schedule.blocks);
+  if (options.pipeline.schedule.async)
+    replay += fmt::format(" --async={}", options.pipeline.schedule.async);
+  if (options.pipeline.schedule.pingpong)
+    replay += fmt::format(" --pingpong={}", options.pipeline.schedule.pingpong);
+  if (options.pipeline.schedule.multicast)
+    replay += fmt::format(" --multicast={}", options.pipeline.schedule.multicast);
+  if (options.pipeline.schedule.snake)
+    replay += fmt::format(" --snake={}", options.pipeline.schedule.snake);
+  if (options.pipeline.schedule.streamk)
+    replay += fmt::format(" --streamk={}", options.pipeline.schedule.streamk);
+  if (options.pipeline.schedule.overlap)
+    replay += fmt::format(" --overlap={}", options.pipeline.schedule.overlap);
   if (options.pipeline.schedule.raster)
     replay += fmt::format(" --raster={}", options.pipeline.schedule.raster);
   auto fail = [&](const char *stage, const std::string &text) {

@@ -27,6 +27,9 @@ inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 byte
 /// unit, on the function: it is right only for arguments as tile.apart promises
 inline constexpr llvm::StringLiteral assumesApartAttr = "tgpu.assumes_apart";
 /// [unit axis, elements that a program reads per axis..], on a tensor argument: see Repack in ir/base/Artifact.h
+/// On the function: bounds and step of the loop that Stream-K would share, as argument, axis, value each (LaunchNumber), the
+/// bytes that a part leaves, and the cycles of a trip.
+inline constexpr llvm::StringLiteral streamRangeAttr = "tgpu.stream_range";
 inline constexpr llvm::StringLiteral repackAttr = "tgpu.repack";
 inline constexpr llvm::StringLiteral persistentAttr = "tgpu.persistent"; ///< unit, on the function: see tgpu.block_number
 inline constexpr int64_t slotAlignment = 1024; ///< of buffers that wgmma and TMA address with a swizzle of 128 bytes

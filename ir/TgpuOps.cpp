@@ -4,6 +4,7 @@
 #include "ir/base/MmaTable.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -128,7 +129,6 @@ LogicalResult FillOutsideOp::verify() {
   return success();
 }
 
-LogicalResult BitsOp::verify() {
 LogicalResult WarpAnyOp::verify() {
   Type mask = getMask().getType();
   if (elementOf(mask).isInteger(1) && isa<RankedTensorType>(mask))
@@ -136,6 +136,7 @@ LogicalResult WarpAnyOp::verify() {
   return broken(*this, "warp_any_c1", "the mask is " + describe(mask), "use a tile of i1");
 }
 
+LogicalResult BitsOp::verify() {
   Type from = getX().getType(), to = getResult().getType();
   if (!liesAs(from, to))
     return broken(*this, "bits_c1", "the result is " + describe(to) + ", x is " + describe(from),
@@ -357,16 +358,29 @@ std::optional<LaunchNumber> launchNumber(Value v) {
   return std::nullopt;
 }
 
+/// The launch can compute the bounds of a range.
+template <class OpT> static LogicalResult verifyRange(OpT op, const char *rule) {
+  for (auto [what, v] : {std::pair("lower", op.getLower()), std::pair("upper", op.getUpper())})
+    if (!launchNumber(v))
+      return broken(op, rule, llvm::Twine(what) + " is not known at the launch",
+                    "use a constant, the length of an axis of an argument, or an integer argument");
+  auto step = launchNumber(op.getStep());
+  if (!step || step->arg >= 0 || step->value < 1)
+    return broken(op, rule, "step is no constant above 0");
+  return success();
+}
+
+LogicalResult SharedProgramsOp::verify() {
+  if (!isOnceAtTop(*this))
+    return broken(*this, "shared_programs_c1", "not the only one at the top level of its kernel");
+  return verifyRange(*this, "shared_programs_c1");
+}
+
 LogicalResult SplitRangeOp::verify() {
   if (!isOnceAtTop(*this))
     return broken(*this, "split_range_c1", "not the only one at the top level of its kernel");
-  for (auto [what, v] : {std::pair("lower", getLower()), std::pair("upper", getUpper())})
-    if (!launchNumber(v))
-      return broken(*this, "split_range_c2", llvm::Twine(what) + " is not known at the launch",
-                    "use a constant, the length of an axis of an argument, or an integer argument");
-  auto step = launchNumber(getStep());
-  if (!step || step->arg >= 0 || step->value < 1)
-    return broken(*this, "split_range_c2", "step is no constant above 0");
+  if (failed(verifyRange(*this, "split_range_c2")))
+    return failure();
   if (int64_t trips = getMinTripsAttr().getInt(), parts = getPartsAttr().getInt(); trips < 1 || parts < 0)
     return broken(*this, "split_range_c3", "min_trips " + llvm::Twine(trips) + ", parts " + llvm::Twine(parts),
                   "give at least 1 trip, and 0 or more parts");
@@ -414,6 +428,14 @@ LogicalResult CombinePartsOp::verify() {
                     "'" + stringifyBinaryFn(fn) + "' does not put parts of " + describe(value) + " together");
   }
   auto func = (*this)->getParentOfType<func::FuncOp>();
+  if (!getShare().empty()) {
+    auto programs = dyn_cast<scf::ForOp>((*this)->getParentOp());
+    if (getShare().size() != 4 || !programs || func.getOps<SharedProgramsOp>().empty() ||
+        llvm::range_size(programs.getBody()->getOps<CombinePartsOp>()) != 1)
+      return broken(*this, "combine_parts_c3", llvm::Twine(getShare().size()) +
+                        " numbers in 'share', not four in the loop over programs of a kernel with tgpu.shared_programs");
+    return success();
+  }
   if (!isOnceAtTop(*this) || func.getOps<SplitRangeOp>().empty())
     return broken(*this, "combine_parts_c3",
                   "not the only one at the top level of a kernel with tgpu.split_range");

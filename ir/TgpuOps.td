@@ -287,14 +287,15 @@ def Tgpu_SplitRangeOp : TgpuOp<"split_range", [Pure]> {
     The launch runs every program `parts` times, as blocks that differ in their part number. Of the trips of the range
     from `lower` to `upper` by `step`, part p has those numbered first = p * trips to first + trips, as far as they are
     there. With one part, first is 0 and trips -1: all of them. How many parts: the attribute, if it is not 0, else what
-    fills the GPU, with at least `min_trips` trips each; 1 where the programs fill it alone.
+    fills the GPU, with at least `min_trips` trips each; 1 where the programs fill it alone. `stream`: MakePersistent may let
+    blocks share the trips of several programs instead, see tgpu.shared_programs.
     - C1 (split_range_c1): at the top level of the kernel, once. C2 (split_range_c2): the launch can compute the bounds:
       each is a constant, the length of an axis of an argument, or an integer argument, and step is a constant above 0.
       C3 (split_range_c3): min_trips is at least 1, parts at least 0.
 
     Example: `%part, %first, %trips = tgpu.split_range %zero to %rows by %step min_trips 4 parts 0`
   }];
-  let arguments = (ins Index:$lower, Index:$upper, Index:$step, I64Attr:$minTrips, I64Attr:$parts);
+  let arguments = (ins Index:$lower, Index:$upper, Index:$step, I64Attr:$minTrips, I64Attr:$parts, UnitAttr:$stream);
   let results = (outs Index:$part, Index:$first, Index:$trips);
   let assemblyFormat = "$lower `to` $upper `by` $step `min_trips` $minTrips `parts` $parts attr-dict";
   let hasVerifier = 1;
@@ -321,16 +322,19 @@ def Tgpu_CombinePartsOp : TgpuOp<"combine_parts", [AttrSizedOperandSegments, Mem
     Every part of a program gives its values. In the part that arrives last, `last` holds and total i is value i of all
     parts put together by function i, in an order that depends on the number of parts alone; in the others `last` does not
     hold and the totals are their own values. With one part: `last` holds and the totals are the values.
+    `share`: where the kernel has tgpu.shared_programs, the number of the program among those that are shared, the place of its
+    first part in the workspace, the number of this part and how many there are.
     - C1 (combine_parts_c1): one function and one total per value, of the value's type. C2 (combine_parts_c2): the
       functions are add, mul, max, min, maxnum, minnum, bitand, bitor or bitxor, and defined on the elements.
-      C3 (combine_parts_c3): at the top level of a kernel that has a tgpu.split_range, once.
+      C3 (combine_parts_c3): at the top level of a kernel that has a tgpu.split_range, once; or in the loop over programs of
+      one that has tgpu.shared_programs, with four numbers in `share`.
 
     Example: `%last, %total = tgpu.combine_parts [#tile<binary_fn add>] %sum : tensor<1x64xf32> -> tensor<1x64xf32>`
   }];
   let arguments = (ins TypedArrayAttrBase<BinaryFnAttr, "functions of two operands">:$functions,
-                       Variadic<Tile_Tile>:$values);
+                       Variadic<Tile_Tile>:$values, Variadic<Index>:$share);
   let results = (outs I1:$last, Variadic<Tile_Tile>:$totals);
-  let assemblyFormat = "$functions $values attr-dict `:` type($values) `->` type($totals)";
+  let assemblyFormat = "$functions $values (`of` $share^)? attr-dict `:` type($values) `->` type($totals)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The function of each value.
@@ -347,15 +351,18 @@ def Tgpu_StageLoadOp : TgpuOp<"stage_load", [MemoryEffects<[MemRead]>]> {
     The buffer is [panels, rows, columns]: a column is an element along the axis of stride 1, map.order[0], of which each
     panel has map.box[0]; a row stands for the coordinates along the other axes, in row-major order of the tensor's axes.
     Element (p, r, c) = x[offsets + (p * columns + c along that axis, r along the others)], zero outside the map's limits.
-    SpecialiseWarps makes of it a tma_load in the producer and a pipe_wait in the consumers.
+    SpecialiseWarps makes of it a tma_load in the producer, or with `copyBytes` an async_load, and a pipe_wait in the
+    consumers.
     - C1 (stage_load_c1): one offset per axis. C2 (stage_load_c2): the map's axes are x's, the buffer has x's element
       type. C3 (stage_load_c3): the buffer is [panels, rows, columns] with columns = box[0], rows = the product of the
-      other box lengths, and the swizzle of the map.
+      other box lengths, and the swizzle of the map. C4 (stage_load_c4): copyBytes is 4, 8 or 16, at least an element, the
+      map does not round, and whole copies make up a row.
 
     Example: `%a = tgpu.stage_load %A[%m, %k] map(#tgpu.map<..>) : !tile.tensor<2, bf16> -> !tgpu.buffer<[1, 128, 64], bf16,
     [8, 3, 8, 16, 32]>`
   }];
-  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, Tgpu_MapAttr:$map);
+  let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, Tgpu_MapAttr:$map,
+                       OptionalAttr<I64Attr>:$copyBytes);
   let results = (outs Tgpu_BufferType:$buffer);
   let assemblyFormat = "$x `[` $offsets `]` `map` `(` qualified($map) `)` attr-dict `:` qualified(type($x)) `->` qualified(type($buffer))";
   let hasVerifier = 1;
@@ -364,8 +371,8 @@ def Tgpu_StageLoadOp : TgpuOp<"stage_load", [MemoryEffects<[MemRead]>]> {
 def Tgpu_RolesOp : TgpuOp<"roles", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "What the producer does and what the consumers do, at the same time";
   let description = [{
-    The warps of layouts run `consumer`; one thread of the producer warps behind them runs `producer`. All barriers of all
-    pipes are ready before. `producer_regs` and `consumer_regs`: registers per thread (setmaxnreg), 0: as launched.
+    The warps of layouts run `consumer`; one thread of the producer warps behind them runs `producer`, or all of their threads
+    where it has an async_load, of which one does what one thread can do. All barriers of all pipes are ready before. `producer_regs` and `consumer_regs`: registers per thread (setmaxnreg), 0: as launched.
     - C1 (roles_c1): at the top level of the kernel, once, and nothing with effects behind it. C2 (roles_c2): the launch
       has producers. C3 (roles_c3): register counts are 0 or multiples of 8 from 24 to 256.
   }];
@@ -375,13 +382,18 @@ def Tgpu_RolesOp : TgpuOp<"roles", [SingleBlock, NoTerminator, RecursiveMemoryEf
     `registers` $producerRegs `producer` $producer `registers` $consumerRegs `consumer` $consumer attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// All threads of the producer warps run `producer`.
+    bool hasProducerThreads();
+  }];
 }
 
 def Tgpu_PipeCreateOp : TgpuOp<"pipe_create"> {
   let summary = "Reserve a pipe in shared memory and start its barriers";
   let description = [{
     `offset` and `barriers`, in bytes from the start of the block's shared memory, are set by PlaceMemory. `full` and
-    `empty` are the arrivals that complete a phase of the barriers: the producer's one, one of each consumer warp. The
+    `empty` are the arrivals that complete a phase of the barriers: one of the producer if an acquire announces bytes, and one
+    of each of its threads if there is an async_arrive; one of each consumer warp. The
     producer's first wait for a slot looks for the phase of parity `free`: 1, before which there is nothing to wait for.
     A pipe has three places in program order: the producer's next slot, the consumers' next slot to read, and their next
     slot to release; each starts at slot 0 of phase 0 and goes round the slots, the phase changing with each round.
@@ -397,7 +409,7 @@ def Tgpu_PipeCreateOp : TgpuOp<"pipe_create"> {
 def Tgpu_PipeAcquireOp : TgpuOp<"pipe_acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Producer: wait until its slot is empty, and announce the bytes that will fill it";
   let description = [{
-    Waits on the slot's `empty`; then arrives on its `full` with `bytes` to come.
+    Waits on the slot's `empty`; then, unless `bytes` is 0, arrives on its `full` with `bytes` to come.
     C1 (pipe_acquire_c1): in the producer of a tgpu.roles.
   }];
   let arguments = (ins Tgpu_PipeType:$pipe, I64Attr:$bytes);
@@ -422,18 +434,6 @@ def Tgpu_TmaLoadOp : TgpuOp<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_PipeCommitOp : TgpuOp<"pipe_commit", [MemoryEffects<[MemWrite]>]> {
-  let summary = "Producer: go on to the next slot";
-  let description = "C1 (pipe_commit_c1): in the producer of a tgpu.roles.";
-  let arguments = (ins Tgpu_PipeType:$pipe);
-  let assemblyFormat = "$pipe attr-dict `:` qualified(type($pipe))";
-  let hasVerifier = 1;
-}
-
-def Tgpu_PipeWaitOp : TgpuOp<"pipe_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Consumers: wait until the next slot is full";
-  let description = [{
-    Every consumer thread waits. The results are the slot's buffers, readable until it is released. The place to read moves
 def Tgpu_AsyncLoadOp : TgpuOp<"async_load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Producer: fill a buffer of its slot by copies of its threads (PTX ISA, cp.async)";
   let description = [{
@@ -460,6 +460,18 @@ def Tgpu_AsyncArriveOp : TgpuOp<"async_arrive", [MemoryEffects<[MemRead, MemWrit
   let hasVerifier = 1;
 }
 
+def Tgpu_PipeCommitOp : TgpuOp<"pipe_commit", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Producer: go on to the next slot";
+  let description = "C1 (pipe_commit_c1): in the producer of a tgpu.roles.";
+  let arguments = (ins Tgpu_PipeType:$pipe);
+  let assemblyFormat = "$pipe attr-dict `:` qualified(type($pipe))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PipeWaitOp : TgpuOp<"pipe_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Consumers: wait until the next slot is full";
+  let description = [{
+    Every consumer thread waits. The results are the slot's buffers, readable until it is released. The place to read moves
     on by one slot.
     - C1 (pipe_wait_c1): in the consumer of a tgpu.roles. C2 (pipe_wait_c2): results are the pipe's buffers.
   }];
@@ -548,6 +560,10 @@ def Tgpu_BulkStoreOp : TgpuOp<"bulk_store", [MemoryEffects<[MemRead, MemWrite]>]
 
 def Tgpu_FenceAsyncOp : TgpuOp<"fence_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "What threads wrote to shared memory is visible to wgmma and TMA behind the next barrier";
+  let description = [{
+    In the consumer of a tgpu.roles also: what async_loads copied into the slots that are held is visible to wgmma from here
+    on.
+  }];
   let assemblyFormat = "attr-dict";
 }
 
@@ -580,7 +596,8 @@ def Tgpu_ProgramOp : TgpuOp<"program", [Pure]> {
   let summary = "The element offsets of a program, by its place in the order in which blocks take them";
   let description = [{
     Along the last two axes of the iteration space programs are taken in groups of `group` along the first of them, those of
-    a group fastest, so that programs that run together share rows and columns of their operands in the L2 cache; with
+    a group fastest, and every second group from the last column to the first, so that programs that run together, or one
+    after the other, share rows and columns of their operands in the L2 cache; with
     group 1, and along other axes, the last axis is fastest.
     C1 (program_c1): as programs_c1, one result per size; group is at least 1.
   }];

@@ -91,8 +91,23 @@ llvm::SmallVector<int64_t> tmaSwizzleOf(int64_t spanBytes, int64_t elementBytes)
   return swizzle;
 }
 
+/// What copies of threads move of a map's boxes.
+static LogicalResult verifyCopies(Operation *op, llvm::StringRef rule, MapAttr map, BufferType buffer, int64_t copyBytes) {
+  const int64_t bytes = bytesOf(buffer.getElementType());
+  if (!llvm::is_contained({4, 8, 16}, copyBytes) || copyBytes % bytes || map.getBox()[0] * bytes % copyBytes || map.getTf32())
+    return broken(op, rule, "copies of " + llvm::Twine(copyBytes) + " bytes for rows of " + llvm::Twine(map.getBox()[0]) +
+                                        " elements of " + llvm::Twine(bytes) + " bytes" + (map.getTf32() ? " that are rounded" : ""));
+  return success();
+}
+
 LogicalResult StageLoadOp::verify() {
-  return verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), getBuffer().getType());
+  if (failed(verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), getBuffer().getType())))
+    return failure();
+  return getCopyBytes() ? verifyCopies(*this, "stage_load_c4", getMap(), getBuffer().getType(), int64_t(*getCopyBytes())) : success();
+}
+
+bool RolesOp::hasProducerThreads() {
+  return getProducer().walk([](AsyncLoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
 LogicalResult RolesOp::verify() {
@@ -131,6 +146,20 @@ LogicalResult TmaLoadOp::verify() {
                                             llvm::Twine(getIndex()));
   return verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), buffers[getIndex()]);
 }
+
+LogicalResult AsyncLoadOp::verify() {
+  if (failed(verifyRole(*this, "async_load_c1", true)))
+    return failure();
+  llvm::ArrayRef<BufferType> buffers = getPipe().getType().getBuffers();
+  if (getIndex() >= buffers.size())
+    return broken(*this, "async_load_c2", "the pipe has " + llvm::Twine(buffers.size()) + " buffers and no number " +
+                                              llvm::Twine(getIndex()));
+  if (failed(verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), buffers[getIndex()])))
+    return failure();
+  return verifyCopies(*this, "async_load_c2", getMap(), buffers[getIndex()], int64_t(getCopyBytes()));
+}
+
+LogicalResult AsyncArriveOp::verify() { return verifyRole(*this, "async_arrive_c1", true); }
 
 LogicalResult PipeWaitOp::verify() {
   if (failed(verifyRole(*this, "pipe_wait_c1", false)))

@@ -3,7 +3,11 @@
 ///
 /// Before: one program per block. After: kernels with staged loads are a loop over programs, so that loads of the next
 /// program are under way while this one ends; programs that run at the same time lie close together (`group`), for the L2
-/// cache; where later programs have more trips, the last program comes first. Other kernels are unchanged.
+/// cache; where later programs have more trips, the last program comes first. Every second program of a block goes backwards
+/// through loops that only accumulate products (`snake`): it begins with the operands that the one before read last, which are
+/// still in the L2 cache. Where SplitReduction marked the loop of the program (Stream-K), the launch may let the blocks share
+/// the trips of the last programs: block b of G has the trips T b / G to T (b + 1) / G of all T of them, which are the end of one
+/// program, whole ones, the beginning of another. Other kernels are unchanged.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -88,10 +92,13 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
   void runOnOperation() override {
     func::FuncOp func = getOperation();
     auto grids = func.getOps<tileir::GridOp>();
-    if (grids.empty() || func.getOps<tgpu::SplitRangeOp>().begin() != func.getOps<tgpu::SplitRangeOp>().end() ||
-        blocksPerProgram(func) > 1 ||
-        !func.walk([](tgpu::StageLoadOp) { return WalkResult::interrupt(); }).wasInterrupted())
+    auto ranges = func.getOps<tgpu::SplitRangeOp>();
+    tgpu::SplitRangeOp range = ranges.empty() ? tgpu::SplitRangeOp() : *ranges.begin();
+    if (grids.empty() || (range && !range.getStream()) || blocksPerProgram(func) > 1 ||
+        !func.walk([](tgpu::StageLoadOp) { return WalkResult::interrupt(); }).wasInterrupted()) {
+      func->removeAttr(tgpu::streamRangeAttr);
       return;
+    }
     tileir::GridOp grid = *grids.begin();
     const Trend trips = trendOfTrips(func, grid);
     Location loc = grid.getLoc();
@@ -99,7 +106,10 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     OpBuilder b(&body, body.begin());
     auto blocks = tgpu::BlockNumberOp::create(b, loc, b.getIndexType(), b.getIndexType());
     Value programs = tgpu::ProgramsOp::create(b, loc, b.getIndexType(), grid.getX(), grid.getSizes());
-    auto loop = scf::ForOp::create(b, loc, blocks.getNumber(), programs, blocks.getCount());
+    Shares shares;
+    if (range)
+      shares = share(b, range, programs, blocks);
+    auto loop = scf::ForOp::create(b, loc, blocks.getNumber(), range ? shares.end : programs, blocks.getCount());
     Operation *yield = loop.getBody()->getTerminator();
     for (Operation &op : llvm::make_early_inc_range(llvm::make_range(std::next(loop->getIterator()), body.end())))
       if (!op.hasTrait<OpTrait::IsTerminator>())
@@ -111,6 +121,11 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
       group = raster > 0 ? raster : std::clamp<int64_t>(groupRows / sizes[sizes.size() - 2], 1, 16);
     b.setInsertionPoint(grid);
     Value number = loop.getInductionVar();
+    if (range) {
+      b.setInsertionPointToStart(loop.getBody());
+      number = unit(b, range, shares, number, blocks);
+      b.setInsertionPoint(grid);
+    }
     // The longest first, so that the last ones are short.
     if (trips == Trend::Up)
       number = binary(b, loc, tileir::BinaryFn::k_sub,
@@ -118,11 +133,142 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     auto program = tgpu::ProgramOp::create(b, loc, grid.getResultTypes(), number, grid.getX(), sizes, group);
     grid.replaceAllUsesWith(program.getOffsets());
     grid.erase();
+    if (snake != 1)
+      turn(loop, blocks.getNumber(), blocks.getCount());
     func->setAttr(tgpu::persistentAttr, b.getUnitAttr());
     hoist(loop);
   }
 
 private:
+  // --- Stream-K
+
+  /// What a block knows of the programs that all blocks share.
+  struct Shares {
+    Value trips;       ///< of one program
+    Value all;         ///< of all shared programs, at least 1
+    Value whole;       ///< programs before the shared ones
+    Value first, last; ///< of this block's share, the latter exclusive
+    Value program;     ///< that the first is in
+    Value end;         ///< of the numbers of what blocks go through: whole programs, then for each block the pieces of its share
+  };
+
+  static Shares share(OpBuilder &b, tgpu::SplitRangeOp range, Value programs, tgpu::BlockNumberOp blocks) {
+    using enum tileir::BinaryFn;
+    Location loc = range.getLoc();
+    auto op = [&](tileir::BinaryFn fn, Value x, Value y) { return binary(b, loc, fn, x, y); };
+    auto number = [&](int64_t n) { return indexConstant(b, loc, n); };
+    // The bounds are lengths and arguments: they can stand at the beginning.
+    SmallVector<Operation *> needed;
+    auto before = [&](auto &self, Value v) -> void {
+      Operation *def = v.getDefiningOp();
+      if (!def || def == blocks || !def->isBeforeInBlock(range) || llvm::is_contained(needed, def))
+        return;
+      for (Value operand : def->getOperands())
+        self(self, operand);
+      needed.push_back(def);
+    };
+    for (Value v : {range.getLower(), range.getUpper(), range.getStep()})
+      before(before, v);
+    for (Operation *def : needed)
+      def->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
+    Value lower = range.getLower(), upper = range.getUpper(), step = range.getStep(), one = number(1);
+    Value shared = tgpu::SharedProgramsOp::create(b, loc, b.getIndexType(), lower, upper, step);
+    Shares s;
+    s.trips = op(k_max, one, op(k_div, op(k_add, op(k_sub, upper, lower), op(k_sub, step, one)), step));
+    Value all = op(k_mul, shared, s.trips);
+    s.all = op(k_max, one, all);
+    s.whole = op(k_sub, programs, shared);
+    s.first = op(k_div, op(k_mul, all, blocks.getNumber()), blocks.getCount());
+    s.last = op(k_div, op(k_mul, all, op(k_add, blocks.getNumber(), one)), blocks.getCount());
+    s.program = op(k_div, s.first, s.trips);
+    Value isSome = compare(b, loc, tileir::ComparePred::k_lt, s.first, s.last);
+    Value pieces = op(k_add, op(k_sub, op(k_div, op(k_sub, s.last, one), s.trips), s.program), one);
+    s.end = op(k_add, s.whole, op(k_mul, select(b, loc, isSome, pieces, number(0)), blocks.getCount()));
+    return s;
+  }
+
+  /// Tells the loop of the program and what puts its parts together which piece this is. Returns the program's number.
+  Value unit(OpBuilder &b, tgpu::SplitRangeOp range, const Shares &s, Value place, tgpu::BlockNumberOp blocks) {
+    using enum tileir::BinaryFn;
+    Location loc = range.getLoc();
+    auto op = [&](tileir::BinaryFn fn, Value x, Value y) { return binary(b, loc, fn, x, y); };
+    auto number = [&](int64_t n) { return indexConstant(b, loc, n); };
+    Value isShared = compare(b, loc, tileir::ComparePred::k_ge, place, s.whole), one = number(1);
+    auto ifShared = [&](Value x, Value otherwise) { return select(b, loc, isShared, x, otherwise); };
+    Value piece = op(k_div, op(k_sub, place, s.whole), blocks.getCount());
+    Value program = ifShared(op(k_add, s.program, piece), number(0)); // among the shared ones
+    Value begin = op(k_mul, program, s.trips), end = op(k_add, begin, s.trips);
+    Value first = op(k_max, begin, s.first), last = op(k_min, end, s.last);
+    // Block b has trip t if T b / G <= t, rounded down, and the next block has not.
+    auto blockOf = [&](Value trip) {
+      return op(k_div, op(k_sub, op(k_mul, op(k_add, trip, one), blocks.getCount()), one), s.all);
+    };
+    Value firstBlock = blockOf(begin), lastBlock = blockOf(op(k_sub, end, one));
+    Value part = ifShared(op(k_sub, blocks.getNumber(), firstBlock), number(0));
+    Value parts = ifShared(op(k_add, op(k_sub, lastBlock, firstBlock), one), one);
+    range.getPart().replaceAllUsesWith(part);
+    range.getFirst().replaceAllUsesWith(ifShared(op(k_sub, first, begin), number(0)));
+    range.getTrips().replaceAllUsesWith(ifShared(op(k_sub, last, first), number(-1)));
+    // Each boundary between parts or programs is one place further.
+    Value where = op(k_add, program, firstBlock);
+    getOperation().walk([&](tgpu::CombinePartsOp combine) { combine.getShareMutable().assign(ValueRange{program, where, part, parts}); });
+    range.erase();
+    return ifShared(op(k_add, s.whole, program), place);
+  }
+
+  // --- order
+
+  /// Loops of the program with staged loads whose iterations may come in any order go backwards in every second program.
+  void turn(scf::ForOp programs, Value first, Value step) {
+    SmallVector<scf::ForOp> loops;
+    for (auto loop : programs.getBody()->getOps<scf::ForOp>())
+      if (!loop.getBody()->getOps<tgpu::StageLoadOp>().empty() && onlyAccumulates(loop))
+        loops.push_back(loop);
+    if (loops.empty())
+      return;
+    using tileir::BinaryFn;
+    Location loc = programs.getLoc();
+    OpBuilder b(programs.getBody(), programs.getBody()->begin());
+    Value one = indexConstant(b, loc, 1);
+    Value turn = binary(b, loc, BinaryFn::k_div, binary(b, loc, BinaryFn::k_sub, programs.getInductionVar(), first), step);
+    Value isBack = compare(b, loc, tileir::ComparePred::k_eq, binary(b, loc, BinaryFn::k_bitand, turn, one), one);
+    for (scf::ForOp loop : loops) {
+      b.setInsertionPoint(loop);
+      Value lower = loop.getLowerBound(), upper = loop.getUpperBound(), by = loop.getStep();
+      // The last value of the counter, and what both orders add up to.
+      Value trips = binary(b, loc, BinaryFn::k_div, binary(b, loc, BinaryFn::k_sub, binary(b, loc, BinaryFn::k_sub, upper, lower), one), by);
+      Value ends = binary(b, loc, BinaryFn::k_add, binary(b, loc, BinaryFn::k_add, lower, lower), binary(b, loc, BinaryFn::k_mul, trips, by));
+      b.setInsertionPointToStart(loop.getBody());
+      Value counter = loop.getInductionVar();
+      Value back = binary(b, loc, BinaryFn::k_sub, ends, counter);
+      Value place = select(b, loc, isBack, back, counter);
+      counter.replaceUsesWithIf(place, [&](OpOperand &use) { return use.getOwner() != back.getDefiningOp() && use.getOwner() != place.getDefiningOp(); });
+    }
+  }
+
+  /// Every value that the loop carries is a sum of products of its iterations, and it does nothing else that others see.
+  static bool onlyAccumulates(scf::ForOp loop) {
+    for (Operation &op : loop.getBody()->without_terminator())
+      if (op.getNumRegions() || (!isa<tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::StageLoadOp, tgpu::GlobalLoadOp, tgpu::GlobalGatherOp, tgpu::CopyOutOp>(op) && !isMemoryEffectFree(&op)))
+        return false;
+    for (auto [arg, yielded] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues())) {
+      Value sum = yielded;
+      while (true) {
+        if (auto wait = sum.getDefiningOp<tgpu::WgmmaWaitOp>())
+          sum = wait.getValues()[cast<OpResult>(sum).getResultNumber()];
+        else if (auto product = sum.getDefiningOp<tgpu::WgmmaOp>(); product && product.getResult().hasOneUse())
+          sum = product.getAcc();
+        else
+          break;
+        if (sum.getParentBlock() != loop.getBody())
+          return false;
+      }
+      if (sum != arg || !arg.hasOneUse())
+        return false;
+    }
+    return loop.getNumRegionIterArgs() > 0;
+  }
+
   /// Single elements that are the same for every program, and that no program writes, are read once per block.
   void hoist(scf::ForOp loop) {
     func::FuncOp func = getOperation();

@@ -44,7 +44,9 @@ def SplitReductionPass : SectilePass<"sectile-split-reduction", "SplitReduction"
     together, and what follows runs in the part that arrives last. Other kernels are unchanged.
   }];
   let options = [Option<"parts", "parts", "int64_t", "0",
-                        "Parts per program; 0: as many as fill the GPU, 1: never split">];
+                        "Parts per program; 0: as many as fill the GPU, 1: never split">,
+                 Option<"streamk", "streamk", "int64_t", "0",
+                        "Loops of products are shared by all blocks; 0: the launch is told what it needs to ask for that, 1: never, 2: yes">];
 }
 
 def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
@@ -56,12 +58,10 @@ def SelectMmaPass : SectilePass<"sectile-select-mma", "SelectMma"> {
   let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "Target row">,
                  Option<"warps", "warps", "int", "0", "Warps per block; 0: by rule">,
                  Option<"blocks", "blocks", "int", "0", "Blocks of a pipelined kernel per multiprocessor; 0: by rule">,
+                 Option<"pingpong", "pingpong", "int", "0", "2: warpgroups take programs of their own, where each product fits one; 0, 1: never">,
                  Option<"pipelined", "pipelined", "bool", "true", "Asynchronous products, with operands loaded ahead">];
 }
 
-def StageOperandsPass : SectilePass<"sectile-stage-operands", "StageOperands"> {
-  let summary = "Products on warpgroups, with operands in shared memory";
-  let description = [{
 def OverlapProductsPass : SectilePass<"sectile-overlap-products", "OverlapProducts"> {
   let summary = "First products of an iteration before the last ones of the iteration before";
   let description = [{
@@ -91,9 +91,14 @@ def PerWarpBranchesPass : SectilePass<"sectile-per-warp-branches", "PerWarpBranc
   }];
 }
 
+def StageOperandsPass : SectilePass<"sectile-stage-operands", "StageOperands"> {
+  let summary = "Products on warpgroups, with operands in shared memory";
+  let description = [{
     Before: tile.mma with the atom that SelectMma chose. After: those with a wgmma atom are tgpu.wgmma; operands that the
-    TMA unit can read come by tgpu.stage_load, other bs through a buffer, other as in registers.
+    TMA unit or copies of threads can read come by tgpu.stage_load, other bs through a buffer, other as in registers.
   }];
+  let options = [Option<"async", "async", "int", "0",
+                        "Copies of threads: 0: where the TMA unit cannot read, 1: never, 2: wherever they can">];
 }
 
 def ChooseClusterPass : SectilePass<"sectile-choose-cluster", "ChooseCluster"> {
@@ -152,7 +157,8 @@ def MakePersistentPass : SectilePass<"sectile-make-persistent", "MakePersistent"
     Before: one program per block. After: kernels with staged loads are a loop over programs (tgpu.program), in an order
     that shares operands in the L2 cache. Other kernels are unchanged.
   }];
-  let options = [Option<"raster", "raster", "int64_t", "0", "Programs of a group along the second-last axis; 0: by rule">];
+  let options = [Option<"raster", "raster", "int64_t", "0", "Programs of a group along the second-last axis; 0: by rule">,
+                 Option<"snake", "snake", "int64_t", "0", "Every second program goes backwards through loops that only accumulate; 1: never">];
 }
 
 def SpecialiseWarpsPass : SectilePass<"sectile-specialise-warps", "SpecialiseWarps"> {

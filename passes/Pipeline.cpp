@@ -27,20 +27,22 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   select.arch = options.arch;
   select.warps = options.schedule.warps;
   select.blocks = options.schedule.blocks;
+  select.pingpong = options.schedule.pingpong;
   select.pipelined = options.schedule.stages != 1;
   ChooseClusterPassOptions choose;
   choose.cluster = options.schedule.cluster;
   SplitReductionPassOptions split;
   split.parts = options.schedule.cluster > 1 ? 1 : options.schedule.split; // one or the other
-  PlaceMemoryPassOptions place;
   StageOperandsPassOptions stage;
   stage.async = options.schedule.async;
   split.streamk = options.schedule.cluster > 1 || options.schedule.stages == 1 ? 1 : options.schedule.streamk;
   OverlapProductsPassOptions overlap;
   overlap.overlap = options.schedule.stages == 1 ? 1 : options.schedule.overlap;
+  PlaceMemoryPassOptions place;
   place.stages = options.schedule.stages;
   MakePersistentPassOptions persist;
   persist.raster = options.schedule.raster;
+  persist.snake = options.schedule.snake;
 
   clean(true); // fewer values to reason about
   pm.addPass(createAlignRowsPass()); // what it moves before the row does not exist, by the rules of tails
@@ -61,9 +63,9 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   clean(false);                             // equal conversions
   pm.addPass(createStoreBoxesPass());       // layouts are known, the loop over programs is not there yet
   pm.addPass(createLowerConversionsPass()); // all conversions are there now
+  pm.addPass(createPerWarpBranchesPass()); // what warps wait for each other for is known
   pm.addPass(createOrderProductsPass());    // every use of a result is there now
   pm.addPass(createMakePersistentPass(persist));
-  pm.addPass(createPerWarpBranchesPass()); // what warps wait for each other for is known
   pm.addPass(createSpecialiseWarpsPass());  // needs waits: a slot is free when its products have ended
   clean(false);                             // what both roles have of the program
   pm.addPass(createPlaceMemoryPass(place)); // all buffers are there now

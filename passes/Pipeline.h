@@ -16,6 +16,13 @@ struct Schedule {
   int stages = 0; ///< slots of pipelined loads; 0: as many as fit, 1: no pipelines and no asynchronous products
   int raster = 0; ///< programs of a group along rows, see MakePersistent; 0: by rule
   int blocks = 0; ///< of a kernel with roles, per multiprocessor; 0: by rule, two where threads make operands
+  // 0: by rule, 1: never, 2: wherever it can be done.
+  int async = 0; ///< operands by copies of threads, see AsyncLoads
+  int pingpong = 0; ///< warpgroups take programs of their own
+  int multicast = 0; ///< pairs of blocks load once what both need
+  int snake = 0; ///< every second program goes backwards through its loop
+  int streamk = 0; ///< all blocks share the programs of the last round
+  int overlap = 0; ///< products of two iterations at a time, see OverlapProducts
   int split = 0; ///< parts that share a reduction; 0: by rule at the launch, 1: never
 };
 

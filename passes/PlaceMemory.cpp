@@ -9,6 +9,8 @@
 #include "passes/SharedAccesses.h"
 #include "passes/Support.h"
 
+#include "ir/PingPong.h"
+
 #include "llvm/ADT/MapVector.h"
 
 namespace sectile::passes {
@@ -148,8 +150,18 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
     auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr);
     int64_t warps = launch ? launch.getWarps() : 1, cluster = launch ? launch.getCluster() : 1;
     func->setAttr(tgpu::launchAttr,
-                  tgpu::LaunchAttr::get(&getContext(), warps, int64_t(llvm::alignTo(total, alignment)), cluster,
+                  tgpu::LaunchAttr::get(&getContext(), warps, bytesOfGroups(func, total), cluster,
                                         launch ? launch.getProducers() : 0));
+  }
+
+  static int64_t groupsOf(func::FuncOp func) {
+    auto groups = func->getAttrOfType<IntegerAttr>(tgpu::groupsAttr);
+    return groups ? groups.getInt() : 1;
+  }
+  /// The memory of a block, whose groups of warps have `total` bytes each.
+  static int64_t bytesOfGroups(func::FuncOp func, int64_t total) {
+    const int64_t groups = groupsOf(func);
+    return groups > 1 ? groups * int64_t(llvm::alignTo(total, tgpu::slotAlignment)) : int64_t(llvm::alignTo(total, alignment));
   }
 
   /// Numbers of slots and their places, beside `others` bytes of other buffers. Returns their bytes.
@@ -166,6 +178,7 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
       Pipe p{op};
       for (Operation *user : op->getUsers())
         if (isa<tgpu::PipeAcquireOp>(user)) {
+          int depth = 0;
           for (Operation *parent = user->getParentOp(); parent; parent = parent->getParentOp())
             depth += isa<scf::ForOp, scf::WhileOp>(parent);
           p.depth = std::max(p.depth, depth);
@@ -179,11 +192,12 @@ struct PlaceMemory : sectile::passes::impl::PlaceMemoryPassBase<PlaceMemory> {
     const Target *target = arch ? findTarget(std::string_view(arch.getValue())) : nullptr;
     // Several blocks share a multiprocessor's memory, of which the system takes some for each.
     constexpr int64_t systemBytes = 1024;
-          int depth = 0;
     auto blocks = func->getAttrOfType<IntegerAttr>(tgpu::minBlocksAttr);
     int64_t room = target ? target->sharedBytesPerBlock : 0;
     if (blocks && blocks.getInt() > 1)
       room = (room + systemBytes) / blocks.getInt() - systemBytes;
+    if (const int64_t groups = groupsOf(func); groups > 1) // each at such a multiple
+      room = room / groups / tgpu::slotAlignment * tgpu::slotAlignment;
     room -= others;
     auto all = [&] {
       int64_t sum = 0;

@@ -8,6 +8,8 @@
 #include "passes/Remarks.h"
 #include "passes/Support.h"
 
+#include "ir/PingPong.h"
+
 #include "llvm/ADT/DenseSet.h"
 
 #include <bit>
@@ -117,6 +119,17 @@ bool fitsTwice(ArrayRef<Product> products, const Target &target) {
   return !products.empty() && sums <= mostSums && stages * stageBytes + otherBytes <= target.sharedBytesPerSm / 2;
 }
 
+/// Every product can be that of one warpgroup, which has its sums beside what a thread needs.
+bool fitsOneGroup(ArrayRef<Product> products, const Target &target) {
+  int64_t sums = 0;
+  for (Product p : products) {
+    if (!p.groupRow || !warpGrid(*p.groupRow, p.m, p.n, p.k, warpgroup))
+      return false;
+    sums += registersOfSums(p, warpgroup, target);
+  }
+  return !products.empty() && sums <= mostAccumulators;
+}
+
 /// Warps by the work of one program. Products: enough accumulators per thread to feed the tensor cores.
 /// Others: about 8 elements per thread up to 4 warps, then 32.
 int warpsByRule(func::FuncOp func, ArrayRef<Product> products, const Target &target) {
@@ -173,6 +186,10 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
     const bool fits = fitsTwice(products, *target);
     const bool twice = blocks.getValue() == 2 || (blocks.getValue() == 0 && count == 0 && fits &&
                                                   llvm::any_of(products, [](const Product &p) { return computes(p); }));
+    const bool inTurns = pingpong.getValue() == 2 && (count == 0 || count == warpgroup) && blocks.getValue() < 2 &&
+                         fitsOneGroup(products, *target);
+    if (inTurns)
+      count = warpgroup;
     if (count == 0)
       count = twice && fits ? warpgroup : warpsByRule(func, products, *target);
     int64_t most = target->threadsPerBlock / target->warpSize;
@@ -193,7 +210,9 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
       remarkProduct(func, p.op, *target, fits ? p.row : nullptr, pipelined, int(count));
     }
     func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(&getContext(), count, 0));
-    if (twice)
+    if (inTurns)
+      func->setAttr(tgpu::groupsAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), 2));
+    else if (twice)
       func->setAttr(tgpu::minBlocksAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), 2));
     func->setAttr(tgpu::targetAttr, StringAttr::get(&getContext(), target->arch));
   }

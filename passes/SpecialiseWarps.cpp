@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file SpecialiseWarps: one thread loads ahead, the others compute.
+/// \file SpecialiseWarps: one thread, or a warpgroup, loads ahead, the others compute.
 ///
 /// Before: tgpu.stage_load with sequential meaning, ordered products. After: no stage_load remains; the kernel is a
 /// tgpu.roles. The producer is the slice of the program that the loads' addresses need, each load a tgpu.tma_load into
-/// the next slot of a tgpu.pipe; the consumers are the program itself, which waits for a slot before its first use and
+/// the next slot of a tgpu.pipe, or a tgpu.async_load of all threads of the producer; the consumers are the program itself, which waits for a slot before its first use and
 /// releases it when the last product that reads it has ended. Loads of one block that are used first and last at the
 /// same places share a pipe. Kernels without staged loads are unchanged.
 ///
@@ -13,6 +13,8 @@
 #include "passes/Remarks.h"
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
+
+#include "ir/PingPong.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_SPECIALISEWARPSPASS
@@ -36,10 +38,14 @@ struct RoleRegisters {
 constexpr int64_t allRegisters = 65536, mostAtEntry = 255, mostRegisters = 240;
 /// Of the thread that loads: addresses and slots alone, or also what it reads from memory to know where and whether.
 constexpr int64_t producerRegisters = 24, readingProducerRegisters = 40;
+/// Of threads that copy: pointers and bounds of each load on top.
+constexpr int64_t copyingProducerRegisters = 72;
 
 /// The producer gives up what it does not need, if the consumers can have more than at their entry.
-RoleRegisters registersFor(int64_t consumerWarps, int64_t blocks, bool producerReads) {
-  const int64_t producer = producerReads ? readingProducerRegisters : producerRegisters;
+RoleRegisters registersFor(int64_t consumerWarps, int64_t blocks, bool producerReads, bool producerCopies) {
+  const int64_t producer = producerCopies  ? copyingProducerRegisters
+                           : producerReads ? readingProducerRegisters
+                                           : producerRegisters;
   const int64_t consumers = consumerWarps * 32, producers = producerWarps * 32;
   const int64_t entry = allRegisters / blocks / (consumers + producers) / 8 * 8;
   if (entry >= mostAtEntry)
@@ -56,6 +62,16 @@ struct Group {
   Operation *issuedAt = nullptr; ///< the stage_load in whose place the producer fills the pipe
   tgpu::WgmmaWaitOp within;      ///< then: the wait in the loop for products of earlier iterations
   Value pipe;
+  bool copies() const {
+    return llvm::any_of(loads, [](tgpu::StageLoadOp op) { return op.getCopyBytes().has_value(); });
+  }
+  /// That the TMA unit brings.
+  int64_t unitBytes() const {
+    int64_t bytes = 0;
+    for (tgpu::StageLoadOp op : loads)
+      bytes += op.getCopyBytes() ? 0 : op.getBuffer().getType().bytes();
+    return bytes;
+  }
 };
 
 class Specialiser {
@@ -71,8 +87,13 @@ public:
         op.erase();
       else
         collect(op);
+    const bool copies = llvm::any_of(groups, [](const Group &g) { return g.copies(); });
+    // Each group of warps has one thread to load for it, and goes on from program to program by itself.
+    if (groups.empty() || copies || !func->hasAttr(tgpu::persistentAttr) || !func.getOps<tgpu::SharedProgramsOp>().empty())
+      func->removeAttr(tgpu::groupsAttr);
     if (groups.empty())
       return success();
+    auto inTurns = func->getAttrOfType<IntegerAttr>(tgpu::groupsAttr);
     hoistPlace();
     for (Group &g : groups)
       for (tgpu::StageLoadOp op : g.loads)
@@ -86,11 +107,16 @@ public:
     func->setAttr(tgpu::launchAttr, tgpu::LaunchAttr::get(func.getContext(), warps, launch.getSharedBytes(),
                                                           launch.getCluster(), producerWarps));
     for (Group &g : groups) {
+      if (Group *other = earlierAlike(g)) {
+        g.pipe = other->pipe;
+        continue;
+      }
       SmallVector<tgpu::BufferType> buffers;
       for (tgpu::StageLoadOp op : g.loads)
         buffers.push_back(op.getBuffer().getType());
       auto type = tgpu::PipeType::get(func.getContext(), 1, buffers);
-      g.pipe = tgpu::PipeCreateOp::create(b, g.loads.front().getLoc(), type, /*full=*/1, /*empty=*/warps, /*free=*/1,
+      const int64_t full = (g.unitBytes() ? 1 : 0) + (g.copies() ? producerWarps * 32 : 0);
+      g.pipe = tgpu::PipeCreateOp::create(b, g.loads.front().getLoc(), type, full, /*empty=*/warps, /*free=*/1,
                                           IntegerAttr(), IntegerAttr());
     }
     orderLoads();
@@ -101,16 +127,13 @@ public:
                                                 ? WalkResult::interrupt()
                                                 : WalkResult::advance();
                                    }).wasInterrupted();
-    const RoleRegisters registers = registersFor(warps, blocks, producerReads);
+    const RoleRegisters registers =
+        registersFor(warps * (inTurns ? inTurns.getInt() : 1), blocks, producerReads, copies);
     func->setAttr(tgpu::minBlocksAttr, b.getI64IntegerAttr(blocks)); // a fixed number of registers is what roles hand over
     auto roles = tgpu::RolesOp::create(b, loc, registers.producer, registers.consumer);
     Block &producer = roles.getProducer().emplaceBlock(), &consumer = roles.getConsumer().emplaceBlock();
 
     IRMapping map;
-      if (Group *other = earlierAlike(g)) {
-        g.pipe = other->pipe;
-        continue;
-      }
     OpBuilder inProducer(&producer, producer.end());
     // The program is still where it was, behind the roles.
     slice.copy(body, inProducer, map, [&](Operation *op, OpBuilder &at, IRMapping &map) { return load(op, at, map); });
@@ -119,10 +142,28 @@ public:
         op.moveBefore(&consumer, consumer.end());
     for (Group &g : groups)
       consume(g);
+    if (inTurns)
+      markTurns(consumer);
     return success();
   }
 
 private:
+  /// A program has the tensor cores from its first wait for operands to the last op that waits for some.
+  void markTurns(Block &consumer) {
+    for (auto programs : consumer.getOps<scf::ForOp>()) {
+      if (programs.getBody()->getOps<tgpu::ProgramOp>().empty())
+        continue;
+      Operation *first = nullptr, *last = nullptr;
+      for (Operation &op : programs.getBody()->without_terminator())
+        if (op.walk([](tgpu::PipeWaitOp) { return WalkResult::interrupt(); }).wasInterrupted()) {
+          first = first ? first : &op;
+          last = &op;
+        }
+      first->setAttr(tgpu::turnTakeAttr, UnitAttr::get(func.getContext()));
+      last->setAttr(tgpu::turnPassAttr, UnitAttr::get(func.getContext()));
+    }
+  }
+
   // --- who uses a load, and until when
 
   /// The op of `block` that is or contains `op`; null if there is none.
@@ -177,6 +218,36 @@ private:
     groups.push_back(std::move(g));
   }
 
+  /// Another group of the same boxes, at other places of the program: one pipe serves both, as the slots of one are released
+  /// before anyone waits for the other. So the first iterations of a loop, or parts of it, that stand alone share its slots.
+  Group *earlierAlike(Group &g) {
+    auto alike = [&](Group &other) {
+      return llvm::equal(g.loads, other.loads, [](tgpu::StageLoadOp x, tgpu::StageLoadOp y) {
+        return x.getX() == y.getX() && x.getMap() == y.getMap() && x.getBuffer().getType() == y.getBuffer().getType() &&
+               x.getCopyBytes() == y.getCopyBytes();
+      });
+    };
+    Group *found = nullptr;
+    for (Group &other : groups) {
+      if (&other == &g)
+        break;
+      if (!alike(other))
+        continue;
+      if (!comesBefore(other, g) && !comesBefore(g, other))
+        return nullptr;
+      found = found ? found : &other;
+    }
+    return found;
+  }
+  /// All uses of `a` are over where `b` is first used, in the innermost block that has both.
+  static bool comesBefore(const Group &a, const Group &b) {
+    Block *block = a.firstUse->getBlock();
+    while (!within(block, b.firstUse))
+      block = block->getParentOp()->getBlock();
+    Operation *end = within(block, a.lastUse), *start = within(block, b.firstUse);
+    return end && end != start && end->isBeforeInBlock(start);
+  }
+
   // --- the roles
 
   /// Which program and which part of it this block has stands before the roles, for both.
@@ -184,7 +255,7 @@ private:
     Block &body = func.getBody().front();
     SmallVector<Operation *> places;
     for (Operation &op : body)
-      if (isa<tileir::GridOp, tgpu::SplitRangeOp>(op))
+      if (isa<tileir::GridOp, tgpu::SplitRangeOp, tgpu::SharedProgramsOp>(op))
         places.push_back(&op);
     auto hoist = [&](auto &self, Operation *op) -> void {
       if (!op || op->getBlock() != &body || !hoisted.insert(op).second)
@@ -218,36 +289,6 @@ private:
       g.issuedAt = g.loads.back();
       inOrder.push_back(&g);
     }
-  /// Another group of the same boxes, at other places of the program: one pipe serves both, as the slots of one are released
-  /// before anyone waits for the other. So the first iterations of a loop, or parts of it, that stand alone share its slots.
-  Group *earlierAlike(Group &g) {
-    auto alike = [&](Group &other) {
-      return llvm::equal(g.loads, other.loads, [](tgpu::StageLoadOp x, tgpu::StageLoadOp y) {
-        return x.getX() == y.getX() && x.getMap() == y.getMap() && x.getBuffer().getType() == y.getBuffer().getType() &&
-               x.getCopyBytes() == y.getCopyBytes();
-      });
-    };
-    Group *found = nullptr;
-    for (Group &other : groups) {
-      if (&other == &g)
-        break;
-      if (!alike(other))
-        continue;
-      if (!comesBefore(other, g) && !comesBefore(g, other))
-        return nullptr;
-      found = found ? found : &other;
-    }
-    return found;
-  }
-  /// All uses of `a` are over where `b` is first used, in the innermost block that has both.
-  static bool comesBefore(const Group &a, const Group &b) {
-    Block *block = a.firstUse->getBlock();
-    while (!within(block, b.firstUse))
-      block = block->getParentOp()->getBlock();
-    Operation *end = within(block, a.lastUse), *start = within(block, b.firstUse);
-    return end && end != start && end->isBeforeInBlock(start);
-  }
-
     llvm::stable_sort(inOrder, [](Group *a, Group *b) {
       return a->firstUse != b->firstUse && a->firstUse->getBlock() == b->firstUse->getBlock() &&
              a->firstUse->isBeforeInBlock(b->firstUse);
@@ -262,17 +303,18 @@ private:
   }
 
   void issue(Group &g, OpBuilder &b, IRMapping &map) {
-    auto type = cast<tgpu::PipeType>(g.pipe.getType());
-    int64_t bytes = 0;
-    for (tgpu::BufferType buffer : type.getBuffers())
-      bytes += buffer.bytes();
-    tgpu::PipeAcquireOp::create(b, g.loads.front().getLoc(), g.pipe, bytes);
+    tgpu::PipeAcquireOp::create(b, g.loads.front().getLoc(), g.pipe, g.unitBytes());
     for (auto [i, member] : llvm::enumerate(g.loads)) {
       SmallVector<Value> offsets;
       for (Value v : member.getOffsets())
         offsets.push_back(map.lookupOrDefault(v));
-      tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
+      if (auto copyBytes = member.getCopyBytes())
+        tgpu::AsyncLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i), *copyBytes);
+      else
+        tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
     }
+    if (g.copies())
+      tgpu::AsyncArriveOp::create(b, g.loads.back().getLoc(), g.pipe);
     tgpu::PipeCommitOp::create(b, g.loads.back().getLoc(), g.pipe);
   }
 
@@ -282,6 +324,8 @@ private:
     Location loc = g.loads.front().getLoc();
     SmallVector<Type> results(type.getBuffers());
     auto wait = tgpu::PipeWaitOp::create(b, loc, results, g.pipe);
+    if (g.copies()) // threads wrote: wgmma looks another way
+      tgpu::FenceAsyncOp::create(b, loc);
     if (g.within) { // the slot of the newest products stays
       b.setInsertionPointAfter(g.within);
       tgpu::PipeReleaseOp::create(b, loc, g.pipe, 1);

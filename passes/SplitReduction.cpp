@@ -8,6 +8,9 @@
 /// value that it carries is acc = acc fn f(i) with an associative and commutative fn and f the same whatever
 /// the accs are: then the trips may be taken in any grouping. Part 0 starts with the loop's own initial values,
 /// the others with values that change nothing. How many parts there are is known at the launch.
+///
+/// With `streamk` the loop of a product is marked so that MakePersistent lets all blocks share the trips of the last programs;
+/// without, what a launch needs to know to ask for that is noted on the function.
 
 #include "passes/Passes.h"
 #include "passes/TailExist.h"
@@ -251,15 +254,23 @@ struct SplitReduction : sectile::passes::impl::SplitReductionPassBase<SplitReduc
     if (!loop || loop.getUnsignedCmp() || loop.getNumRegionIterArgs() == 0 || !isCountable(loop))
       return;
     SmallVector<BinaryFn> functions;
+    bool hasProduct = false;
     for (BlockArgument arg : loop.getRegionIterArgs()) {
       Accumulation accumulation(loop, arg);
       auto fn = accumulation.find();
-      // Products keep the tensor cores busy with few blocks, and their sums are large: only when asked for.
-      if (!fn || (accumulation.hasProduct() && parts == 0))
+      if (!fn)
         return;
+      hasProduct |= accumulation.hasProduct();
       functions.push_back(*fn);
     }
-    split(loop, functions);
+    // Products keep the tensor cores busy with few blocks, and their sums are large: only when asked for. The launch may ask
+    // for shared programs.
+    if (hasProduct && parts == 0 && streamk != 2) {
+      if (streamk == 0)
+        noteRange(loop);
+      return;
+    }
+    split(loop, functions, hasProduct && parts == 0);
   }
 
 private:
@@ -267,6 +278,32 @@ private:
     auto step = tgpu::launchNumber(loop.getStep());
     return isa<IndexType>(loop.getInductionVar().getType()) && tgpu::launchNumber(loop.getLowerBound()) &&
            tgpu::launchNumber(loop.getUpperBound()) && step && step->arg < 0 && step->value > 0;
+  }
+
+  /// Cycles of a multiprocessor's tensor cores for one trip, at 2048 multiply-adds of 16 bits per cycle (hardware tables of
+  /// sm_90), half as many of 32 bits.
+  static int64_t cyclesOfTrip(scf::ForOp loop) {
+    constexpr int64_t bytesPerCycle = 4096;
+    int64_t cycles = 0;
+    loop->walk([&](MmaOp op) {
+      const ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
+      cycles += a[0] * a[1] * b[1] * int64_t(byteSize(*dtypeOfType(elementOf(op.getA().getType())))) / bytesPerCycle;
+    });
+    return cycles;
+  }
+
+  /// On the function: what a launch must know to decide whether a variant with shared programs pays.
+  void noteRange(scf::ForOp loop) {
+    SmallVector<int64_t> range;
+    for (Value v : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()}) {
+      const LaunchNumber n = *tgpu::launchNumber(v);
+      range.append({n.arg, n.axis, n.value});
+    }
+    int64_t bytes = 0;
+    for (Value v : loop.getResults())
+      bytes += bytesOf(v.getType());
+    range.append({bytes, cyclesOfTrip(loop)});
+    getOperation()->setAttr(tgpu::streamRangeAttr, DenseI64ArrayAttr::get(&getContext(), range));
   }
 
   int64_t tripsWorthIt(scf::ForOp loop) {
@@ -311,12 +348,14 @@ private:
     return values;
   }
 
-  void split(scf::ForOp loop, ArrayRef<BinaryFn> functions) {
+  void split(scf::ForOp loop, ArrayRef<BinaryFn> functions, bool stream) {
     OpBuilder b(loop);
     Location loc = loop.getLoc();
     auto range =
         tgpu::SplitRangeOp::create(b, loc, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(),
-                                   parts == 0 ? tripsWorthIt(loop) : 1, parts);
+                                   parts == 0 ? tripsWorthIt(loop) : 1, parts, stream);
+    if (stream)
+      noteRange(loop);
     Value begin = binary(b, loc, BinaryFn::k_add, loop.getLowerBound(),
                          binary(b, loc, BinaryFn::k_mul, range.getFirst(), loop.getStep()));
     Value end = binary(b, loc, BinaryFn::k_min, loop.getUpperBound(),
@@ -347,7 +386,7 @@ private:
         values.push_back(v);
         types.push_back(v.getType());
       }
-    auto combine = tgpu::CombinePartsOp::create(b, loc, types, b.getArrayAttr(names), values);
+    auto combine = tgpu::CombinePartsOp::create(b, loc, types, b.getArrayAttr(names), values, ValueRange());
     for (auto [value, total] : llvm::zip_equal(values, combine.getTotals()))
       value.replaceAllUsesExcept(total, combine);
     // Everything that follows, in the last part alone.

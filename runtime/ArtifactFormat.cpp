@@ -99,6 +99,8 @@ std::string serialize(const Artifact &a) {
   w.put(split.minTrips);
   w.put(split.parts);
   w.put(split.partBytes);
+  w.put(split.stream);
+  w.put(split.tripCycles);
   w.put(static_cast<std::int64_t>(a.launch.maps.size()));
   for (const TensorMap &m : a.launch.maps) {
     w.put(m.arg);
@@ -156,6 +158,8 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
   split.minTrips = r.number();
   split.parts = r.number();
   split.partBytes = r.number();
+  split.stream = r.number() != 0;
+  split.tripCycles = r.number();
   for (std::int64_t n = r.count(32); n > 0; --n) {
     TensorMap m;
     m.arg = r.small();

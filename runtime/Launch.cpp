@@ -140,7 +140,8 @@ void launchMore(const Driver &driver, Module &module, const Module::Loaded &load
     forEachParameter(args, [&](std::size_t offset, const void *, std::size_t) { add(offset); });
   SplitChoice choice;
   if (info.split.possible) {
-    choice = chooseSplit(info, args, programs, loaded.registers, device);
+    choice = info.split.stream ? chooseShared(info, args, programs, loaded.registers, device)
+                               : chooseSplit(info, args, programs, loaded.registers, device);
     SplitParameters more{0, choice.trips};
     if (std::int64_t needed = workspaceBytes(info.split, programs, choice))
       more.workspace = workspaceOf(driver, stream, needed, loc);
@@ -150,7 +151,9 @@ void launchMore(const Driver &driver, Module &module, const Module::Loaded &load
     add(bytes + sizeof more.workspace);
     bytes += sizeof more;
   }
-  if (info.persistent)
+  if (info.persistent && info.split.possible)
+    programs = choice.blocks;
+  else if (info.persistent)
     programs = persistentBlocks(programs, blocksInFlight(info, loaded.registers, device) / info.cluster);
   if (info.maps.empty())
     return launchPacked(driver, module, loaded, programs, choice.parts, params, bytes, stream, loc);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Split.h"
+#include "runtime/Launch.h"
 
 #include <algorithm>
 #include <bit>
@@ -133,7 +134,63 @@ SplitChoice chooseSplit(const LaunchInfo &info, std::span<const KernelArg> args,
   return choice;
 }
 
+namespace {
+
+/// A share of fewer trips is not worth the start of a pipeline.
+constexpr std::int64_t leastSharedTrips = 4;
+
+SplitChoice shareLast(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
+                      const DeviceProperties &device) {
+  const LaunchSplit &split = info.split;
+  const std::int64_t trips = tripsOf(split, args);
+  std::int64_t blocks = blocksInFlight(info, registers, device) / info.cluster;
+  SplitChoice choice;
+  choice.trips = 0; // shared programs, as a parameter
+  choice.blocks = persistentBlocks(programs, blocks);
+  if (trips < 2 || programs < 1 || blocks < 1 || programs % blocks == 0)
+    return choice;
+  std::int64_t shared = programs;
+  if (programs < blocks) {
+    blocks = std::min(blocks, programs * (trips / leastSharedTrips));
+  } else { // the last round; with the one before it where its trips are few for so many blocks
+    shared = programs % blocks;
+    if (shared * trips / blocks < leastSharedTrips)
+      shared += blocks;
+  }
+  if (blocks <= 0 || blocks <= programs % blocks || shared * trips / blocks < leastSharedTrips || shared > LaunchSplit::maxPrograms ||
+      (shared + blocks) * split.partBytes > mostWorkspace)
+    return choice;
+  choice.blocks = blocks;
+  choice.shared = choice.trips = shared;
+  return choice;
+}
+
+} // namespace
+
+SplitChoice chooseShared(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
+                         const DeviceProperties &device) {
+  return shareLast(info, args, programs, registers, device);
+}
+
+bool sharingPays(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
+                 const DeviceProperties &device) {
+  // Bytes of partial sums per cycle that a multiprocessor writes, or reads back, while all do; cycles to meet.
+  constexpr double bytesPerCycle = 16, meetCycles = 3000, margin = 1.1;
+  const SplitChoice choice = shareLast(info, args, programs, registers, device);
+  if (!choice.shared)
+    return false;
+  const auto trips = static_cast<double>(tripsOf(info.split, args));
+  const std::int64_t most = blocksInFlight(info, registers, device) / info.cluster;
+  const auto rounds = static_cast<double>(ceilDiv(programs, most));
+  const double saved = (rounds - static_cast<double>(programs) / static_cast<double>(choice.blocks)) * trips;
+  const double parts = static_cast<double>(choice.shared + choice.blocks) / static_cast<double>(choice.blocks);
+  const double cost = meetCycles + parts * 2 * static_cast<double>(info.split.partBytes) / bytesPerCycle;
+  return saved * static_cast<double>(info.split.tripCycles) > margin * cost;
+}
+
 std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t programs, const SplitChoice &choice) {
+  if (split.stream)
+    return choice.shared ? LaunchSplit::counterBytes + (choice.shared + choice.blocks) * split.partBytes : 0;
   return choice.parts == 1 ? 0 : LaunchSplit::counterBytes + programs * choice.parts * split.partBytes;
 }
 

@@ -16,6 +16,7 @@ namespace sectile::runtime {
 struct SplitChoice {
   std::int64_t parts = 1;  ///< blocks per program
   std::int64_t trips = -1; ///< of the loop, per part; -1: all
+  std::int64_t blocks = 0, shared = 0; ///< of a kernel with shared programs: how many blocks, and how many programs they share
 };
 
 /// Blocks of this kernel that the device holds at once, by threads, registers and shared memory.
@@ -27,6 +28,17 @@ SECTILE_API std::int64_t blocksInFlight(const LaunchInfo &info, int registers, c
 /// @pre info.split.possible; `args` fit `info`
 SECTILE_API SplitChoice chooseSplit(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs,
                                     int registers, const DeviceProperties &device);
+
+/// Blocks of a persistent kernel whose blocks can share programs (Stream-K, Osama et al., PPoPP 2023), and how many of the last
+/// programs they share: none where whole rounds of programs fill the device. Depends on the same as chooseSplit().
+/// @pre info.split.stream and .possible
+SECTILE_API SplitChoice chooseShared(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
+                                     const DeviceProperties &device);
+
+/// Whether a variant with shared programs would be faster than this one without, by the trips of the last round that it saves
+/// and the bytes that its parts move. @pre info.split.stream, not .possible; info.persistent
+SECTILE_API bool sharingPays(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
+                             const DeviceProperties &device);
 
 /// Bytes of workspace that a launch needs: 0 for one part.
 SECTILE_API std::int64_t workspaceBytes(const LaunchSplit &split, std::int64_t programs, const SplitChoice &choice);

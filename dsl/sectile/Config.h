@@ -37,6 +37,13 @@ public:
   int raster = 0;  ///< programs along rows that blocks of a persistent kernel take together; 1: row after row
   int blocks = 0;  ///< blocks of a pipelined kernel that a multiprocessor runs at a time, 1 or 2; 0: by rule, two where threads make operands
   int repack = 0;  ///< 0: operands that the TMA unit cannot load are copied first where that pays; 1: never; 2: wherever it can
+  // Of pipelined kernels: 0 by rule, 1 never, 2 wherever it can be done.
+  int async = 0;     ///< threads of the producer copy operands to shared memory (cp.async), in place of the TMA unit
+  int pingpong = 0;  ///< every warpgroup takes programs of its own, and they use the tensor cores in turns
+  int multicast = 0; ///< two blocks, a cluster, load once what both need
+  int snake = 0;     ///< every second program of a block goes backwards through a loop that only accumulates, over what is still in the L2 cache
+  int streamk = 0;   ///< the programs of the last round are shared by all blocks in equal parts
+  int overlap = 0;   ///< the first product of an iteration is issued before the last one of the iteration before is waited for
   int split = 0;   ///< blocks that share the loop of a kernel that only accumulates; 1: never
 
   /// Chooses a value by hand.

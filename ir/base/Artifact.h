@@ -79,6 +79,10 @@ struct LaunchSplit {
   std::int64_t minTrips = 1;       ///< of one part
   std::int64_t parts = 0;          ///< 0: by rule
   std::int64_t partBytes = 0;      ///< that one part leaves in the workspace
+  /// Of a persistent kernel: the blocks may share the trips of the last programs (Stream-K), or another variant of it lets them
+  /// (not `possible`).
+  bool stream = false;
+  std::int64_t tripCycles = 0; ///< of a multiprocessor for one trip, at the best
 };
 
 /// A tensor map that the launch encodes for the TMA unit (PTX ISA, section Tensors; cuTensorMapEncodeTiled). Axis i of the

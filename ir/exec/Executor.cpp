@@ -325,13 +325,17 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts) co
     exec::Cluster cluster(impl->program, run);
     cluster.wantedParts = parts;
     cluster.consumersFirst = consumersFirst;
-    cluster.blockCount = std::min(total, persistentBlocks);
+    // Shared programs are for all blocks: each has a trip.
+    cluster.wantedParts = std::min(parts, total);
+    cluster.blockCount = impl->program.shares && cluster.wantedParts > 1 ? persistentBlocks : std::min(total, persistentBlocks);
     for (std::int64_t n = 0; n < cluster.blockCount; ++n) {
       cluster.blockNumber = n;
       if (!cluster.runProgram({}))
         break;
       run.result.programs += (total - n + cluster.blockCount - 1) / cluster.blockCount;
     }
+    if (!cluster.sharedPartials.empty() && !cluster.failed())
+      cluster.fail(impl->program.shares, "a shared program ends before all of its parts have come");
     return std::move(run.result);
   }
   std::vector<ProgramSample> all(static_cast<std::size_t>(total));

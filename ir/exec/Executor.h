@@ -75,7 +75,7 @@ public:
 
   /// Runs every program of the grid, in ascending order. Addresses count as they are: give memory that is
   /// aligned as on a device. `parts`: blocks per program of a kernel whose loop may be shared and does not
-  /// say, at most one per trip. @pre ranks and dtypes match the kernel's arguments.
+  /// say, at most one per trip; or the last programs whose trips the blocks share (tgpu.shared_programs). @pre ranks and dtypes match the kernel's arguments.
   ExecResult run(std::span<const KernelArg> args, std::int64_t parts = 1) const;
   /// Runs these programs alone.
   ExecResult run(std::span<const KernelArg> args, std::int64_t parts,

@@ -207,21 +207,33 @@ Action make(Program &p, CombinePartsOp op) {
     if (!totals.back().kernel)
       return refuse(op, "no such function on this type");
   }
+  SmallVector<Slot> share;
+  for (Value v : op.getShare())
+    share.push_back(p.slot(v));
   return [=, op = op.getOperation()](Cluster &b) {
-    bool isLast = b.part == b.parts - 1;
-    b.partials.resize(totals.size());
-    for (auto [t, kept] : llvm::zip_equal(totals, b.partials)) {
+    const std::int64_t part = share.empty() ? b.part : b.index(share[2]), parts = share.empty() ? b.parts : b.index(share[3]);
+    if (part < 0 || part >= parts)
+      return b.fail(op, say("is part ", part, " of ", parts));
+    bool isLast = part == parts - 1;
+    const bool isShared = !share.empty() && parts > 1;
+    auto &partials = isShared ? b.sharedPartials[b.index(share[0])] : b.partials;
+    if (part > 0 && partials.empty())
+      return b.fail(op, say("part ", part, " of ", parts, " comes before the first"));
+    partials.resize(totals.size());
+    for (auto [t, kept] : llvm::zip_equal(totals, partials)) {
       if (t.value.table && !copiesAgree(b, op, t.value))
         return;
       const char *mine = b.data(t.value);
       auto bytes = std::size_t(t.value.count * t.value.size);
-      if (b.part == 0)
+      if (part == 0)
         kept.assign(mine, mine + bytes);
       else
         t.kernel(kept.data(), mine, kept.data(), t.value.count);
       std::memcpy(b.data(t.total), isLast ? kept.data() : mine, bytes);
     }
     b.set(last, isLast);
+    if (isLast && isShared)
+      b.sharedPartials.erase(b.index(share[0]));
   };
 }
 

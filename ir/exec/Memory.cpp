@@ -41,6 +41,14 @@ Action make(Program &p, SplitRangeOp op) {
   };
 }
 
+Action make(Program &p, SharedProgramsOp op) {
+  if (!p.persistent)
+    return refuse(op, "the kernel is not persistent");
+  p.shares = op;
+  Slot lower = p.slot(op.getLower()), upper = p.slot(op.getUpper()), count = p.define(op.getCount());
+  return [=](Cluster &b) { b.set(count, b.index(upper) > b.index(lower) && b.wantedParts > 1 ? b.wantedParts : 0); };
+}
+
 Action make(Program &p, DimOp op) {
   int view = p.view(op.getX());
   Slot r = p.define(op.getLength());

@@ -6,6 +6,7 @@
 /// once; too early or too late shows as a wait for a phase that does not come, as bytes that nobody
 /// announced, or as a slot that is filled while somebody holds or reads it.
 #include "ir/InterpKernels.h"
+#include "ir/StripStores.h"
 #include "ir/base/LaunchExpr.h"
 #include "ir/exec/Program.h"
 
@@ -116,9 +117,12 @@ Action make(Program &p, PipeAcquireOp op) {
       return b.fail(op, say("slot ", number, " is acquired before the consumers have released it"));
     slot.acquired = true;
     slot.filled.assign(slot.filled.size(), false);
-    slot.full.bytes += bytes;
-    --slot.full.pending;
-    slot.full.settle();
+    slot.uncovered = slot.unseen = false;
+    if (bytes) {
+      slot.full.bytes += bytes;
+      --slot.full.pending;
+      slot.full.settle();
+    }
     ++b.progress;
   };
 }
@@ -129,6 +133,8 @@ Action make(Program &p, PipeCommitOp op) {
     PipeSlot &slot = s.slots[std::size_t(s.fills % std::int64_t(s.slots.size()))];
     if (!slot.acquired)
       return b.fail(op, say("slot ", s.fills % std::int64_t(s.slots.size()), " was not acquired"));
+    if (slot.uncovered)
+      return b.fail(op, say("slot ", s.fills % std::int64_t(s.slots.size()), " has copies of threads with no async_arrive behind them"));
     slot.acquired = false;
     ++s.fills;
     ++b.progress;
@@ -265,8 +271,9 @@ constexpr std::uintptr_t mapAlignment = 16; ///< of addresses and strides (drive
 class Mapped {
 public:
   /// Not usable after a diagnostic.
-  Mapped(Program &p, Operation *op, Value x, ValueRange offsetValues, MapAttr map)
-      : op(op), view(p.view(x)),
+  /// `byUnit`: the TMA unit goes by it; threads go anywhere.
+  Mapped(Program &p, Operation *op, Value x, ValueRange offsetValues, MapAttr map, bool byUnit = true)
+      : op(op), byUnit(byUnit), view(p.view(x)),
         size(std::int64_t(byteSize(*dtypeOfType(cast<tileir::TensorType>(x.getType()).getElementType())))),
         order(map.getOrder()), offsets(p.slotsOf(offsetValues)) {
     for (Attribute limit : map.getLimits())
@@ -299,7 +306,7 @@ public:
     }
     if (llvm::is_contained(x.dims, 0))
       return n; // nothing exists
-    auto bad = [&](std::uintptr_t bytes) { return bytes % mapAlignment != 0; };
+    auto bad = [&](std::uintptr_t bytes) { return byUnit && bytes % mapAlignment != 0; };
     if (bad(reinterpret_cast<std::uintptr_t>(x.data))) {
       b.fail(op, "the tensor starts at no multiple of 16 bytes");
       return std::nullopt;
@@ -315,6 +322,7 @@ public:
   }
 
   Operation *op;
+  bool byUnit;
   int view;
   std::int64_t size;
   SmallVector<std::int64_t> order;
@@ -422,7 +430,8 @@ Action make(Program &p, BulkStoreOp op) {
   Slot value = p.slot(op.getValue());
   const LayoutTable &table = *value.table;
   const BufferAt staging = p.buffers.lookup(op.getStaging());
-  const Mapped mapped(p, op, op.getX(), op.getOffsets(), op.getMap());
+  const bool byUnit = !op->hasAttr(byThreadsAttr);
+  const Mapped mapped(p, op, op.getX(), op.getOffsets(), op.getMap(), byUnit);
   const std::int64_t columns = op.getMap().getBox()[0], rowsPerCopy = llvm::product_of(op.getMap().getBox().drop_front());
   const llvm::SmallVector<int64_t> rowAxes = op.rowAxes();
   const auto rank = std::int64_t(mapped.order.size());
@@ -472,12 +481,14 @@ Action make(Program &p, BulkStoreOp op) {
       return;
     // The unit writes 16 bytes whole, also those that a row ends in.
     const auto last = std::size_t(rank - 1);
-    if (x->bound[last] > 0 && x->bound[last] * mapped.size % std::int64_t(mapAlignment))
+    if (byUnit && x->bound[last] > 0 && x->bound[last] * mapped.size % std::int64_t(mapAlignment))
       return b.fail(op, say("rows of ", x->bound[last], " elements end inside 16 bytes, which are written whole"));
     OpCounts &counted = b.counts(counts);
     for (const Strip &strip : copies) {
       Sectors sectors;
       for (const Element &e : strip.elements) {
+        if (!byUnit && e.column % std::min<std::int64_t>(columns, warpSize) == 0)
+          sectors.last = 0; // the next instruction of the warp
         std::array<std::int64_t, maxRank> c{};
         for (std::int64_t row = e.row, axis = rank - 1; axis-- > 0; row /= rowAxes[std::size_t(axis)])
           c[std::size_t(axis)] = row % rowAxes[std::size_t(axis)];
@@ -491,7 +502,7 @@ Action make(Program &p, BulkStoreOp op) {
         sectors.add(to);
         counted.bytes += value.size;
       }
-      ++counted.requests;
+      counted.requests += byUnit ? 1 : rowsPerCopy * columns / warpSize;
       counted.sectors += sectors.count;
     }
   };
@@ -509,7 +520,7 @@ std::vector<std::int64_t> numberInOrder(std::int64_t place, ArrayRef<std::int64_
     const std::int64_t inPlane = place % (rows * columns), first = inPlane / (group * columns) * group;
     const std::int64_t taken = std::min(group, rows - first), rest = inPlane % (group * columns);
     number[d - 2] = first + rest % taken;
-    number[d - 1] = rest / taken;
+    number[d - 1] = first / group % 2 ? columns - 1 - rest / taken : rest / taken;
     place /= rows * columns;
     d -= 2;
   }
@@ -529,7 +540,8 @@ std::int64_t placeInOrder(ArrayRef<std::int64_t> number, ArrayRef<std::int64_t> 
     return place;
   const std::int64_t rows = programs[rank - 2], columns = programs[rank - 1];
   const std::int64_t first = number[rank - 2] / group * group, taken = std::min(group, rows - first);
-  return place * rows * columns + first * columns + number[rank - 1] * taken + number[rank - 2] - first;
+  const std::int64_t column = first / group % 2 ? columns - 1 - number[rank - 1] : number[rank - 1];
+  return place * rows * columns + first * columns + column * taken + number[rank - 2] - first;
 }
 
 Action make(Program &p, BlockNumberOp op) {

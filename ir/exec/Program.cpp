@@ -29,8 +29,8 @@ const llvm::DenseMap<TypeID, Maker> &makers() {
               PermuteOp, ReshapeOp, WarpAnyOp, GridOp, DimOp, SliceOp, ConvertLayoutOp, tgpu::ReduceOp, MmaSyncOp,
               MmaFmaOp, GlobalLoadOp, GlobalStoreOp, GlobalGatherOp, MisalignOp, FillOutsideOp, BufferAllocOp,
               BufferViewOp, CopyOp, CopyOutOp, BarrierOp, ClusterStartOp, PeerCopyOp, PeerWaitOp,
-              SplitRangeOp, CombinePartsOp, PipeCreateOp, PipeAcquireOp, PipeCommitOp, PipeWaitOp,
-              PipeReleaseOp, TmaLoadOp, BulkStoreOp, WgmmaOp, WgmmaWaitOp, FenceAsyncOp, BlockNumberOp,
+              SplitRangeOp, SharedProgramsOp, CombinePartsOp, PipeCreateOp, PipeAcquireOp, PipeCommitOp, PipeWaitOp,
+              PipeReleaseOp, TmaLoadOp, AsyncLoadOp, AsyncArriveOp, BulkStoreOp, WgmmaOp, WgmmaWaitOp, FenceAsyncOp, BlockNumberOp,
               ProgramsOp, ProgramOp>();
   return table;
 }

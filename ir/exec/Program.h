@@ -122,6 +122,8 @@ struct PipeSlot {
   Mbarrier full, empty;
   bool acquired = false, held = false;
   std::vector<bool> filled; ///< per buffer
+  bool uncovered = false;   ///< threads copied into it, and have not arrived behind that
+  bool unseen = false;      ///< threads copied into it, and no fence shows that to products
 };
 /// Places in program order, each counted from 0: slot number = place mod stages.
 struct PipeState {
@@ -205,6 +207,11 @@ public:
   bool touchByTma(mlir::Operation *op, int range, const char *at, std::int64_t bytes, bool write);
   /// The TMA unit writes a whole buffer.
   bool fillShared(mlir::Operation *op, const BufferAt &buffer);
+  // AsyncLoads.cpp
+  /// Products see from now on what threads copied into slots that are held.
+  void fenceSlots();
+  /// Products see what is in a buffer of a pipe; else a fault.
+  bool seenByProduct(mlir::Operation *op, const BufferAt &buffer);
   // Wgmma.cpp
   /// A product under way reads these bytes: null if there is none.
   const ProductGroup *readerOf(std::int64_t begin, std::int64_t end) const;
@@ -224,6 +231,7 @@ public:
   std::map<std::int64_t, std::vector<Cell *>> underWay; ///< per count of arrivals
   std::int64_t wantedParts = 1, parts = 1, part = 0; ///< blocks that share a program, and the one that runs
   std::vector<std::vector<char>> partials;           ///< values of the parts so far, put together
+  std::map<std::int64_t, std::vector<std::vector<char>>> sharedPartials; ///< the same by the number of a shared program
   std::int64_t blockNumber = 0, blockCount = 1;      ///< of a persistent kernel
   bool consumersFirst = false;                       ///< the role that runs while both can
   Role *running = nullptr;
@@ -258,6 +266,7 @@ struct Program {
   tileir::GridOp grid;
   ProgramsOp programs;
   bool persistent = false, hasProducts = false;
+  mlir::Operation *shares = nullptr; ///< the tgpu.shared_programs
   std::int64_t group = 1; ///< of the order of programs
   int numPlaces = 0;      ///< of Cluster::places
   std::vector<OpCounts> counted;
@@ -357,6 +366,8 @@ Action make(Program &p, BitsOp op);
 Action make(Program &p, tileir::BinaryOp op);
 Action make(Program &p, tileir::CompareOp op);
 Action make(Program &p, tileir::SelectOp op);
+Action make(Program &p, tileir::FmaOp op);
+Action make(Program &p, WarpAnyOp op);
 Action make(Program &p, tileir::BroadcastOp op);
 Action make(Program &p, tileir::PermuteOp op);
 Action make(Program &p, tileir::ReshapeOp op);
@@ -366,13 +377,12 @@ Action make(Program &p, FillOutsideOp op);
 Action make(Program &p, ReduceOp op);
 Action make(Program &p, CombinePartsOp op);
 Action make(Program &p, MmaSyncOp op);
-Action make(Program &p, tileir::FmaOp op);
-Action make(Program &p, WarpAnyOp op);
 /// The product of operands that `operand` (true: a) reads from shared memory, row-major.
 Action makeFmaProduct(Program &p, MmaFmaOp op, std::function<std::vector<char>(Cluster &, bool)> operand);
 // Memory.cpp: views, global memory
 Action make(Program &p, tileir::GridOp op);
 Action make(Program &p, SplitRangeOp op);
+Action make(Program &p, SharedProgramsOp op);
 Action make(Program &p, tileir::DimOp op);
 Action make(Program &p, tileir::SliceOp op);
 Action make(Program &p, MisalignOp op);
@@ -397,6 +407,8 @@ Action make(Program &p, PipeCommitOp op);
 Action make(Program &p, PipeWaitOp op);
 Action make(Program &p, PipeReleaseOp op);
 Action make(Program &p, TmaLoadOp op);
+Action make(Program &p, AsyncLoadOp op); // AsyncLoads.cpp
+Action make(Program &p, AsyncArriveOp op);
 Action make(Program &p, BulkStoreOp op);
 Action make(Program &p, BlockNumberOp op);
 Action make(Program &p, ProgramsOp op);

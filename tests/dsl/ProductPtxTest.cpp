@@ -16,6 +16,17 @@ constexpr auto product = kernel("product", [](Tensor<const bf16, 2> A, Tensor<co
     acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {256, 64}).t(), acc);
   C.store({m, n}, cast<bf16>(acc));
 });
+/// With a choice of the schedule, and tiles of 128 x N.
+template <int N, auto choice> constexpr auto tiled = kernel("tiled", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
+  choice(cfg);
+  auto [m, n] = grid(C, {128, N});
+  Tile acc = zeros<f32>({128, N});
+  for (Tile k : range(0, A.dim(1), 64))
+    acc = mma(A.load({m, k}, {128, 64}), B.load({n, k}, {N, 64}).t(), acc);
+  C.store({m, n}, cast<bf16>(acc));
+});
+constexpr auto inTurns = [](Config &cfg) { cfg.pingpong = 2; };
+constexpr auto shared = [](Config &cfg) { cfg.streamk = 2; };
 int count(const std::string &text, std::string_view what) {
   int n = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
@@ -24,6 +35,9 @@ int count(const std::string &text, std::string_view what) {
 }
 
 template <class T> Tensor<T, 2> matrix(std::int64_t rows, std::int64_t columns) { return {nullptr, {rows, columns}}; }
+template <class K> std::string ptxOf(const K &k) {
+  return k.emit("ptx", "sm_90a", matrix<const bf16>(4096, 4096), matrix<const bf16>(4096, 4096), matrix<bf16>(4096, 4096));
+}
 
 } // namespace
 
@@ -46,4 +60,31 @@ TEST_CASE("The PTX of a product on warpgroups", "[codegen][products]") {
   CHECK(count(ptx, "cp.async.bulk.tensor.2d.global.shared::cta") == 4);
   CHECK(count(ptx, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes") == 2);
   CHECK(count(ptx, "st.global") == 0);
+  // Results that nobody reads again leave the L2 cache first, if they are larger than half of it.
+  CHECK(count(ptx, "bulk_group.L2::cache_hint") == 4);
+  CHECK(count(ptx, "createpolicy.fractional.L2::evict_first.b64") == 2); // two strips at a time
+}
+
+TEST_CASE("The PTX of a product on warpgroups that take turns", "[codegen][products]") {
+  const std::string ptx = ptxOf(tiled<128, inTurns>);
+  INFO(ptx);
+  CHECK(count(ptx, ".reqntid 384") == 1); // two groups of consumers, one of producers
+  CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16") == 8);
+  CHECK(count(ptx, "setmaxnreg.inc.sync.aligned.u32 240;") == 1);
+  // A turn begins before the loop and ends behind it; the second group lets the first begin.
+  const std::size_t loop = ptx.find("wgmma.mma_async"), take = ptx.find("bar.sync \t"), pass = ptx.rfind("bar.arrive");
+  CHECK(count(ptx, "bar.arrive") == 2);
+  CHECK(take < loop);
+  CHECK(loop < pass);
+  CHECK(ptx.find("wgmma.wait_group.sync.aligned 0;") > loop);
+  // A tile that is too large for the registers of one warpgroup stays with two.
+  CHECK(count(ptxOf(tiled<256, inTurns>), "bar.arrive") == 0);
+}
+
+TEST_CASE("The PTX of a product whose last programs all blocks share", "[codegen][products]") {
+  const std::string ptx = ptxOf(tiled<256, shared>);
+  INFO(ptx);
+  CHECK(count(ptx, "atom.acq_rel.gpu.global.inc.u32") == 1);
+  CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4);
+  CHECK(count(ptx, "cp.async.bulk.tensor.2d.global.shared::cta") == 4);
 }

@@ -55,6 +55,12 @@ Config parseConfig(const std::string &text) {
                  : name == "split"   ? &config.split
                  : name == "repack"  ? &config.repack
                  : name == "blocks"  ? &config.blocks
+                 : name == "async" ? &config.async
+                 : name == "pingpong" ? &config.pingpong
+                 : name == "multicast" ? &config.multicast
+                 : name == "snake" ? &config.snake
+                 : name == "streamk" ? &config.streamk
+                 : name == "overlap" ? &config.overlap
                                      : nullptr;
     if (field)
       *field = value;

@@ -318,7 +318,7 @@ Best runCase(Gpu &gpu, Output &out, const Options &options, Case c) {
     return {};
   }
   auto call = [&](int set) { best.calls[static_cast<std::size_t>(set)](gpu.stream()); };
-  append(c.info.notes, fmt::format("cfg={}; tuned over {} ({} wrong, {} unusable); err={:.1e}", best.name,
+  append(c.info.notes, fmt::format("cfg={}; tuned over {} ({} wrong, {} unusable); err={:.2e}", best.name,
                                    tried, wrong, unusable, bestError));
   std::string answer;
   do

@@ -49,13 +49,21 @@ struct PipedProduct {
   bool aComputed = false; ///< |A|: in registers
   bool bComputed = false; ///< |B|: from registers to shared memory
   DType out = DType::f32;
-  int stages = 3, raster = 0;
+  int stages = 3, raster = 0, snake = 0, streamk = 0, pingpong = 0;
+
+  int async = 0;
+  int align = 16, alignB = 16; ///< of A, and of B, and of their rows, in bytes
+  int divisor = 8;             ///< of their lengths along rows
+  int alignC = 16, divisorC = 8; ///< the same of C
 
   std::string text() const {
-    auto argument = [](const char *name, DType t) {
-      return fmt::format("%{}: {} {{tile.align = 16 : i64, tile.unit_stride = 1 : i64, tile.stride_div = array<i64: 8, 1>, "
-                         "tile.stride_rem = array<i64: 0, 1>, tile.dim_div = array<i64: 1, 8>, tile.small{}}}",
-                         name, tensorType(2, t), name[0] == 'C' ? "" : ", tile.readonly");
+    auto argument = [&](const char *name, DType t) {
+      const bool isC = name[0] == 'C';
+      const int bytes = isC ? alignC : name[0] == 'A' ? align : alignB, size = int(byteSize(t));
+      return fmt::format("%{}: {} {{tile.align = {} : i64, tile.unit_stride = 1 : i64, tile.stride_div = array<i64: {}, 1>, "
+                         "tile.stride_rem = array<i64: {}, 1>, tile.dim_div = array<i64: 1, {}>, tile.small{}}}",
+                         name, tensorType(2, t), bytes, isC && bytes == 16 ? 8 : bytes / size, bytes == 16 ? 0 : bytes / size,
+                         isC ? divisorC : divisor, isC ? "" : ", tile.readonly");
     };
     const std::string in = tensorType(2, DType::bf16), c = tensorType(2, out), a = tileType({128, 64}, DType::bf16),
                       b = tileType({64, n}, DType::bf16), bt = tileType({n, 64}, DType::bf16),
@@ -99,16 +107,20 @@ struct LoweredProduct {
     passes::PipelineOptions options;
     options.schedule.stages = k.stages;
     options.schedule.raster = k.raster;
+    options.schedule.snake = k.snake;
+    options.schedule.streamk = k.streamk;
+    options.schedule.pingpong = k.pingpong;
+    options.schedule.async = k.async;
     mlir::PassManager pm(&kernel.context);
     passes::buildPipeline(pm, options);
     REQUIRE(mlir::succeeded(pm.run(*kernel.module)));
     REQUIRE(all<tgpu::RolesOp>().size() == 1);
   }
-  tgpu::ExecResult run(const std::vector<KernelArg> &args, bool consumersFirst) {
+  tgpu::ExecResult run(const std::vector<KernelArg> &args, bool consumersFirst, std::int64_t parts = 1) {
     auto executor = tgpu::Executor::build(*kernel.module);
     REQUIRE(executor);
     executor->consumersFirst = consumersFirst;
-    return executor->run(args);
+    return executor->run(args, parts);
   }
   template <class Op> std::vector<Op> all() {
     std::vector<Op> ops;
