@@ -6,6 +6,8 @@
 #include "samples/07_attention/variants.h"
 #include "tests/generality/Generality.h"
 
+#include <map>
+
 namespace generality {
 
 using sample::Align;
@@ -111,6 +113,24 @@ template <class T> std::vector<T> operandNumbers(std::int64_t count, unsigned se
   return make<T>(count, [values = normal<f32>(count, seed, size)](auto i) { return values[std::size_t(i)]; });
 }
 
+/// What the code of a case must look like: its instruction, and bytes of spills, 0 but for these.
+struct Code {
+  const char *instruction;
+  int spills;
+};
+inline Code codeOf(Run &run, std::size_t elementBytes, int BM) {
+  static const std::map<std::string, int> known{
+      {"attention/d/128", 224},        {"attention/d/256", 180},        {"attention/d/37", 104},
+      {"attention/d/72", 236},         {"attention/d/96", 44},          {"attention/documents", 192},
+      {"attention/dropout", 1080},     {"attention/sinks", 72},         {"attention/unlisted", 56},
+      {"attention/views/padded", 104}, {"decode/cache/e4m3/tokens", 4}, {"decode/cache/i8/heads", 4},
+      {"decode/rows/64/keys", 104},
+  };
+  const auto it = known.find(run.name);
+  return {elementBytes == 2 && (BM == 0 || BM >= 64) ? "HGMMA" : "nothing",
+          it == known.end() ? 0 : it->second};
+}
+
 /// Launches `kernel` on random operands and compares every row (of large results about 500) with the
 /// reference.
 template <class T, class Out, Align align, class K, class... Extra>
@@ -124,9 +144,14 @@ void attentionCase(Run &run, const K &kernel, Problem p, const Host &host, const
   Guarded<Out> O(run, o.count);
   Guarded<f32> Lse(run, p.B * p.H * p.Sq);
   const std::int64_t pairs = p.B * p.H * p.Sq * p.Sk;
+  const Tensor<Out, 4> results(O.data(), o.dims, o.strides);
+  if (!run.ptxFolder.empty()) {
+    const Code code = codeOf(run, sizeof(T), p.BM);
+    writePtx(run, kernel, configOf(p), code.instruction, code.spills, Q.view(), K_.view(), V.view(), results,
+             Lse.view(p.B, p.H, p.Sq), scale, extra...);
+  }
   launchWith(run, kernel, configOf(p), 2.0 * double(pairs) * double(p.d + p.dv), Q.view(), K_.view(),
-             V.view(), Tensor<Out, 4>(O.data(), o.dims, o.strides), Lse.view(p.B, p.H, p.Sq), scale,
-             extra...);
+             V.view(), results, Lse.view(p.B, p.H, p.Sq), scale, extra...);
   const std::vector<Out> got = O.get();
   const std::vector<f32> lse = Lse.get();
   run.check(O.guardsHold() && Lse.guardsHold(), "guard bytes were written");

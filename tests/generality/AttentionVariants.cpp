@@ -12,7 +12,7 @@ Problem usual(Run &run, std::int64_t small = 150) {
   Problem p;
   p.B = 2;
   p.Sq = p.Sk = size(run, small, 1000);
-  if (!run.isGpu() && !reader()) {
+  if (!isReal(run)) {
     p.BM = 64;
     p.BN = 32;
   }
@@ -133,7 +133,7 @@ SECTILE_CASE("attention/block_mask") {
   Problem p = usual(run);
   p.Sq = 5 * block - 7;
   p.Sk = 4 * block;
-  if (run.isGpu() || reader())
+  if (isReal(run))
     p.BM = p.BN = block;
   // Rows of blocks with one, no, all, two, one.
   const std::vector<std::vector<i32>> seen{{2}, {}, {0, 1, 2, 3}, {3, 1}, {0}};

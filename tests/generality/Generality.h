@@ -28,10 +28,10 @@ int &executorStages();
 using Reader = void (*)(const std::string &tile, std::span<const KernelArg> args);
 Reader &reader();
 
-/// A length on the interpreter or executor, and on a GPU or for a reader.
-inline std::int64_t size(Run &run, std::int64_t small, std::int64_t real) {
-  return run.isGpu() || reader() ? real : small;
-}
+/// Whether kernels are those of real sizes: on a GPU, for a reader, as PTX; not on the interpreter and the executor.
+inline bool isReal(Run &run) { return run.isGpu() || reader() || !run.ptxFolder.empty(); }
+/// A length for each of the two.
+inline std::int64_t size(Run &run, std::int64_t small, std::int64_t real) { return isReal(run) ? real : small; }
 
 /// Standard normal numbers times `scale`. They repeat after a prime number of elements.
 template <class T> std::vector<T> normal(std::int64_t count, unsigned seed, double scale = 1);
@@ -81,15 +81,17 @@ template <class T, class F> void compare(Run &run, const Guarded<T> &memory, F w
 /// Times `call` against a plain product of as many flops and the same tile, taking turns.
 void printRate(Run &run, const char *name, double flops, const std::function<void()> &call);
 
-/// The kernel's PTX for sm_90a, in a file whose first line says which instruction it must have; ends the case.
-template <class K, class... A> [[noreturn]] void writePtx(Run &run, const K &kernel, const A &...args) {
+/// The kernel's PTX for sm_90a, in a file whose first line says which instruction it must have and how many bytes may
+/// be spilled; ends the case.
+template <class K, class... A>
+[[noreturn]] void writePtx(Run &run, const K &kernel, const Config &config, const char *instruction, int spills,
+                           const A &...args) {
   const auto packed = kernel.pack(args...);
   std::string file = run.name;
   std::replace(file.begin(), file.end(), '/', '_');
   std::ofstream(run.ptxFolder + "/" + file + ".ptx")
-      << "// expects " << (byteSize(packed[0].dtype) == 2 ? "HGMMA" : "nothing")
-      << ", spills at most 0 bytes\n"
-      << detail::emit(kernel.desc(), packed, nullptr, "ptx", "sm_90a", {});
+      << "// expects " << instruction << ", spills at most " << spills << " bytes\n"
+      << detail::emit(kernel.desc(), packed, &config, "ptx", "sm_90a", {});
   run.skip("its PTX was written");
 }
 
@@ -98,7 +100,7 @@ template <class K, class... A>
 void launchWith(Run &run, const K &kernel, Config config, double flops, const A &...args) {
   run.beat();
   if (!run.ptxFolder.empty())
-    writePtx(run, kernel, args...);
+    writePtx(run, kernel, config, byteSize(kernel.pack(args...)[0].dtype) == 2 ? "HGMMA" : "nothing", 0, args...);
   if (Reader read = reader()) {
     const auto packed = kernel.pack(args...);
     return read(detail::emit(kernel.desc(), packed, &config, "tile", "sm_90a", {}), packed);
