@@ -20,6 +20,7 @@
 #include "passes/Support.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -217,6 +218,62 @@ private:
       b.clone(*product, map);
   }
 
+  static std::optional<bool> truth(Value v) {
+    Attribute attr;
+    if (!matchPattern(v, m_Constant(&attr)))
+      return std::nullopt;
+    if (auto splat = dyn_cast<SplatElementsAttr>(attr))
+      attr = splat.getSplatValue<Attribute>();
+    auto number = dyn_cast<IntegerAttr>(attr);
+    return number && number.getType().isInteger(1) ? std::optional(!number.getValue().isZero()) : std::nullopt;
+  }
+
+  /// In the first iteration what is carried is known, and so may be the way of a branch: as for a maximum that nothing has
+  /// given yet. All lanes exist here, so one operand may decide alone.
+  static void simplifyStart(Block &block, IRMapping &map) {
+    OpBuilder b(block.getParent()->getContext());
+    SmallVector<std::pair<Value, Value>> changed;
+    auto replace = [&](Operation *op, ValueRange values) {
+      for (auto [result, value] : llvm::zip_equal(op->getResults(), values)) {
+        result.replaceAllUsesWith(value);
+        for (auto &entry : map.getValueMap())
+          if (entry.second == result)
+            changed.push_back({entry.first, value});
+      }
+      for (auto [from, to] : changed)
+        map.map(from, to);
+      changed.clear();
+      op->erase();
+    };
+    for (Operation *op = block.empty() ? nullptr : &block.front(); op;) {
+      Operation *next = op->getNextNode();
+      b.setInsertionPoint(op);
+      SmallVector<Value> folded;
+      Value constantTruth;
+      auto reduce = dyn_cast<ReduceOp>(op);
+      auto either = dyn_cast<BinaryOp>(op);
+      const bool decided = (either && either.getFn() == BinaryFn::k_bitor && (truth(either.getA()) == true || truth(either.getB()) == true)) ||
+                           (reduce && reduce.getKind() == ReduceKind::k_any && truth(reduce.getX()) == true);
+      if (decided)
+        constantTruth = constant(b, op->getLoc(), op->getResult(0).getType(), b.getBoolAttr(true));
+      auto branch = dyn_cast<scf::IfOp>(op);
+      if (constantTruth) {
+        replace(op, constantTruth);
+      } else if (branch && truth(branch.getCondition()) == true) {
+        Block *taken = branch.thenBlock();
+        SmallVector<Value> values(branch.thenYield().getOperands());
+        branch.thenYield().erase();
+        next = taken->empty() ? next : &taken->front();
+        block.getOperations().splice(branch->getIterator(), taken->getOperations());
+        replace(op, values);
+      } else if (op->getNumRegions() == 0 && op->getNumResults() == 1 && !op->hasTrait<OpTrait::ConstantLike>() && isMemoryEffectFree(op) &&
+                 succeeded(b.tryFold(op, folded)) && !folded.empty()) {
+        replace(op, folded);
+      }
+      op = next;
+    }
+  }
+
   void rewrite() {
     Location loc = loop.getLoc();
     OpBuilder b(loop);
@@ -241,6 +298,7 @@ private:
     cloneAll(ahead, b, start);
     cloneAll(rest, b, start);
     SmallVector<Value> inits{loop.getLowerBound()};
+    simplifyStart(*branch.thenBlock(), start);
     for (Value v : crossing)
       inits.push_back(start.lookupOrDefault(v));
     for (unsigned i : kept)

@@ -215,6 +215,20 @@ struct PerWarpBranches : sectile::passes::impl::PerWarpBranchesPassBase<PerWarpB
       Value old = branch.getCondition();
       branch.getConditionMutable().assign(tgpu::WarpAnyOp::create(b, branch.getLoc(), mask));
       eraseUnused(old);
+      sink(branch);
+    }
+  }
+
+  /// What only the rare way needs is made there.
+  static void sink(scf::IfOp branch) {
+    Block *rare = branch.thenBlock();
+    for (Operation *op = branch->getPrevNode(); op;) {
+      Operation *before = op->getPrevNode();
+      auto isInside = [&](Operation *user) { return rare->findAncestorOpInBlock(*user) != nullptr; };
+      if (isa<tgpu::ReduceOp, UnaryOp, BinaryOp, CompareOp, SelectOp, FmaOp, BroadcastOp>(op) && isTile(op->getResult(0)) &&
+          !op->use_empty() && llvm::all_of(op->getUsers(), isInside))
+        op->moveBefore(rare, rare->begin());
+      op = before;
     }
   }
 

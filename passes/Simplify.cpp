@@ -51,20 +51,41 @@ struct HoistMinMax : OpRewritePattern<scf::ForOp> {
   }
 };
 
-/// A branch that gives the same value either way.
-struct SameEitherWay : OpRewritePattern<scf::IfOp> {
+/// A branch that gives the same value either way, or one that nobody uses.
+struct NarrowBranch : OpRewritePattern<scf::IfOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(scf::IfOp branch, PatternRewriter &rewriter) const override {
-    if (!branch.elseBlock())
+    if (branch.getNumResults() == 0)
       return failure();
-    bool changed = false;
-    for (auto [result, x, y] : llvm::zip_equal(branch.getResults(), branch.thenYield().getOperands(), branch.elseYield().getOperands()))
-      if (x == y && !result.use_empty()) {
-        rewriter.replaceAllUsesWith(result, x);
-        changed = true;
-      }
-    return success(changed);
+    ValueRange yes = branch.thenYield().getOperands(), no = branch.elseYield().getOperands();
+    SmallVector<unsigned> kept;
+    SmallVector<Type> types;
+    for (unsigned i = 0; i < branch.getNumResults(); ++i) {
+      if (yes[i] == no[i])
+        rewriter.replaceAllUsesWith(branch.getResult(i), yes[i]);
+      if (branch.getResult(i).use_empty())
+        continue;
+      kept.push_back(i);
+      types.push_back(branch.getResult(i).getType());
+    }
+    if (kept.size() == branch.getNumResults())
+      return failure();
+    auto narrow = scf::IfOp::create(rewriter, branch.getLoc(), types, branch.getCondition(), /*addThenBlock=*/false,
+                                    /*addElseBlock=*/false);
+    rewriter.inlineRegionBefore(branch.getThenRegion(), narrow.getThenRegion(), narrow.getThenRegion().end());
+    rewriter.inlineRegionBefore(branch.getElseRegion(), narrow.getElseRegion(), narrow.getElseRegion().end());
+    for (Region *region : {&narrow.getThenRegion(), &narrow.getElseRegion()}) {
+      Operation *yield = region->front().getTerminator();
+      SmallVector<Value> values;
+      for (unsigned i : kept)
+        values.push_back(yield->getOperand(i));
+      rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(values); });
+    }
+    for (auto [n, i] : llvm::enumerate(kept))
+      rewriter.replaceAllUsesWith(branch.getResult(i), narrow.getResult(unsigned(n)));
+    rewriter.eraseOp(branch);
+    return success();
   }
 };
 
@@ -75,7 +96,7 @@ struct Simplify : sectile::passes::impl::SimplifyPassBase<Simplify> {
     for (RegisteredOperationName op : context->getRegisteredOperations())
       if (isa<tileir::TileDialect>(op.getDialect()))
         op.getCanonicalizationPatterns(set, context);
-    set.add<HoistMinMax, SameEitherWay>(context);
+    set.add<HoistMinMax, NarrowBranch>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }
