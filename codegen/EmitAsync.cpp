@@ -265,7 +265,8 @@ private:
     llvm::Value *to = b.CreateAdd(places[swizzleOf(firstRow)], e.i32((panel * plan.rows + firstRow) * rowBytes));
     llvm::Value *from = b.CreateGEP(b.getInt8Ty(), pointer, e.i32(panel * rowBytes));
     const std::string bytes = std::to_string(copyBytes);
-    const std::string instruction = std::string("cp.async.") + (copyBytes == 16 ? "cg" : "ca") + ".shared.global [$0], [$1], " + bytes;
+    // Neighbouring pieces of a row come in the next iterations: whole lines go to the L2 cache.
+    const std::string instruction = std::string("cp.async.") + (copyBytes == 16 ? "cg" : "ca") + ".shared.global.L2::128B [$0], [$1], " + bytes;
     // The last step may have fewer rows than threads for them.
     const bool cut = firstRow + plan.rowsPerStep > plan.rows;
     std::string text = "{ .reg .pred P, Q; .reg .b32 S; setp.le.s32 P, $2, " + std::to_string(reach(step)) + "; ";

@@ -204,6 +204,8 @@ mlir::LogicalResult EmitContext::emitRoles(tgpu::RolesOp op) {
   }
   if (mlir::failed(emitBlock(op.getProducer().front())))
     return mlir::failure();
+  if (all) // nobody leaves while copies of its own are under way
+    assembly("cp.async.wait_all;", "~{memory}", {});
   leads = nullptr;
   b.CreateBr(end);
 

@@ -15,6 +15,10 @@ int &executorStages() {
   static int stages = 0;
   return stages;
 }
+int &executorAsync() {
+  static int async = 0;
+  return async;
+}
 
 Reader &reader() {
   static Reader chosen = nullptr;

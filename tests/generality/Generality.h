@@ -23,6 +23,8 @@ using Executor = void (*)(const std::string &tgpu, std::span<const KernelArg> ar
 Executor &executor();
 /// Config::stages of kernels that the executor runs: 0 by rule, 1 products of warps without pipelines.
 int &executorStages();
+/// Config::async of kernels that the executor runs: 2 operands are copied by threads wherever they can be.
+int &executorAsync();
 
 /// Takes a kernel's text before the passes, and the arguments, instead of running it; null: kernels run.
 using Reader = void (*)(const std::string &tile, std::span<const KernelArg> args);
@@ -108,6 +110,7 @@ void launchWith(Run &run, const K &kernel, Config config, double flops, const A 
   if (Executor threads = executor()) {
     const auto packed = kernel.pack(args...);
     config.stages = executorStages();
+    config.async = executorAsync();
     threads(detail::emit(kernel.desc(), packed, &config, "tgpu", "sm_90a", {}), packed);
     return;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file `sectile_whitebox generality [NAME ..]`: the kernels of this folder lowered for sm_90a by the
-/// default schedule, and without pipelines, and run thread by thread on the executor, against the same references;
+/// default schedule, with operands copied by threads, and without pipelines, and run thread by thread on the executor, against the same references;
 /// `sectile_whitebox products`: random products the same way.
 #include "tests/support/OnThreads.h"
 #include "tests/generality/RandomProducts.h"
@@ -29,8 +29,13 @@ int generalityMain(int argc, char **argv) {
       wanted |= std::string_view(info.name).starts_with(argv[i]);
     if (!wanted)
       continue;
-    for (int stages : {0, 1}) {
-      generality::executorStages() = stages;
+    struct How {
+      const char *name;
+      int stages, async;
+    };
+    for (const How &how : {How{"by default", 0, 0}, {"copied by threads", 0, 2}, {"without pipelines", 1, 0}}) {
+      generality::executorStages() = how.stages;
+      generality::executorAsync() = how.async;
       cases::Run run(false, true);
       try {
         info.body(run);
@@ -40,8 +45,7 @@ int generalityMain(int argc, char **argv) {
         run.fail(std::string("threw ") + e.what());
       }
       ++(run.failures ? failed : passed);
-      fmt::print("{:<16} {} {}\n", info.name, stages ? "without pipelines" : "by default",
-                 run.failures ? "FAILED: " + run.message : "OK");
+      fmt::print("{:<16} {} {}\n", info.name, how.name, run.failures ? "FAILED: " + run.message : "OK");
       std::fflush(stdout);
     }
   }

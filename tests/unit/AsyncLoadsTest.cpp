@@ -216,18 +216,19 @@ TEST_CASE("seeded faults: copies of threads", "[executor][async]") {
 TEST_CASE("code of copies", "[codegen][async]") {
   const std::string ptx = ptxOf({.bRows = true, .async = 2});
   // 128 x 64 elements of two bytes, twice, by 128 threads.
-  CHECK(count(ptx, "cp.async.cg.shared.global") == 16);
+  CHECK(count(ptx, "cp.async.cg.shared.global.L2::128B [") == 16);
   CHECK(count(ptx, "cp.async.mbarrier.arrive.noinc.shared.b64") == 1);
   CHECK(count(ptx, "cp.async.bulk.tensor") == 0); // where C ends inside 16 bytes, nothing goes by the unit
   CHECK(count(ptxOf({.async = 2}), "cp.async.bulk.tensor") > 0);
   CHECK(count(ptx, "mbarrier.arrive.expect_tx") == 0);
   CHECK(count(ptx, "elect.sync") == 0);
+  CHECK(count(ptx, "cp.async.wait_all") == 1);
   CHECK(count(ptx, "fence.proxy.async") >= 1);
   CHECK(count(ptx, "selp.b32 S") == 0); // lengths are multiples of 8: no piece is cut
   const std::string cut = ptxOf({.bRows = true, .async = 2, .divisor = 1});
   CHECK(count(cut, "selp.b32 S") == 16);
-  CHECK(count(cut, "cp.async.cg.shared.global") == 32); // in the last box of a row, and in all others
+  CHECK(count(cut, "cp.async.cg.shared.global.L2::128B [") == 32); // in the last box of a row, and in all others
   const std::string mixed = ptxOf({.alignB = 4});
-  CHECK(count(mixed, "cp.async.ca.shared.global") == 32); // of 4 bytes, of 64 x 128 elements
+  CHECK(count(mixed, "cp.async.ca.shared.global.L2::128B [") == 32); // of 4 bytes, of 64 x 128 elements
   CHECK(count(mixed, "mbarrier.arrive.expect_tx") == 1);
 }
