@@ -83,7 +83,7 @@ template <class T> struct Choices {
       : D(d), DV(dv), BM(cfg.pick("BM", {128, 64, 192, 256, 32, 16})),
         BN(D + DV > 256 ? cfg.pick("BN", {64, 96, 80, 32, 16})
                         : cfg.pick("BN", {128, 64, 96, 160, 176, 192, 32, 16})),
-        maximum(cfg.pick("stale", {sizeof(T) > 1, sizeof(T) == 1}) ? Maximum::stale : Maximum::exact) {}
+        maximum(cfg.pick("stale", {0, 1}) ? Maximum::stale : Maximum::exact) {}
   int D, DV, BM, BN;
   Maximum maximum;
 };

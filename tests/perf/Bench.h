@@ -110,6 +110,8 @@ struct Candidate {
 };
 /// "BM=64 warps=8", or "default".
 std::string nameOf(const sectile::Config &config);
+/// "BM=128,warps=8": numbers of the kernel, and fields of Config.
+sectile::Config parseConfig(const std::string &text);
 
 /// One operation at one shape with several ways to run it.
 struct Case {
@@ -180,6 +182,10 @@ void gemmSuite(Gpu &gpu, Output &out, const Options &options);
 /// Without a GPU: every kind of product of the gemm suite once, small, on the interpreter; and that its check
 /// finds a wrong element.
 void gemmChecks(Output &out, const Options &options);
+void attentionSuite(Gpu &gpu, Output &out, const Options &options);
+void decodeSuite(Gpu &gpu, Output &out, const Options &options);
+/// Without a GPU: both once, small, on the interpreter, and that their checks find a wrong element.
+void attentionChecks(Output &out, const Options &options);
 /// Launches against the bare driver, and graphs.
 void launchSuite(Gpu &gpu, Output &out, const Options &options);
 /// First runs of kernels, in processes of their own.

@@ -6,6 +6,38 @@
 #include <fmt/format.h>
 
 namespace bench {
+
+sectile::Config parseConfig(const std::string &text) {
+  sectile::Config config;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size()), equals = text.find('=', at);
+    if (equals >= comma)
+      throw std::runtime_error(fmt::format("'{}' is no list of NAME=NUMBER", text));
+    const std::string name = text.substr(at, equals - at);
+    const int value = std::stoi(text.substr(equals + 1, comma - equals - 1));
+    int *field = name == "warps"     ? &config.warps
+                 : name == "stages"  ? &config.stages
+                 : name == "cluster" ? &config.cluster
+                 : name == "raster"  ? &config.raster
+                 : name == "split"   ? &config.split
+                 : name == "repack"  ? &config.repack
+                 : name == "blocks"  ? &config.blocks
+                 : name == "async" ? &config.async
+                 : name == "pingpong" ? &config.pingpong
+                 : name == "multicast" ? &config.multicast
+                 : name == "snake" ? &config.snake
+                 : name == "streamk" ? &config.streamk
+                 : name == "overlap" ? &config.overlap
+                                     : nullptr;
+    if (field)
+      *field = value;
+    else
+      config.set(name, value);
+    at = comma + 1;
+  }
+  return config;
+}
+
 namespace {
 
 using namespace sectile;
@@ -37,38 +69,6 @@ std::vector<Choice> choices(Shape s, int products) {
   return {{128, 256, 64, 8, 4}, {128, 256, 64, 8, 3}, {256, 128, 64, 8, 4},
           {256, 128, 64, 8, 3}, {256, 192, 64, 8, 3}, {128, 192, 64, 8, 4},
           {128, 128, 64, 8, 0}, {128, 128, 64, 4, 0}, {64, 256, 64, 4, 4}};
-}
-
-/// "BM=128,warps=8": numbers of the kernel, and fields of Config.
-Config parseConfig(const std::string &text) {
-  Config config;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size()), equals = text.find('=', at);
-    if (equals >= comma)
-      throw std::runtime_error(fmt::format("'{}' is no list of NAME=NUMBER", text));
-    const std::string name = text.substr(at, equals - at);
-    const int value = std::stoi(text.substr(equals + 1, comma - equals - 1));
-    int *field = name == "warps"     ? &config.warps
-                 : name == "stages"  ? &config.stages
-                 : name == "cluster" ? &config.cluster
-                 : name == "raster"  ? &config.raster
-                 : name == "split"   ? &config.split
-                 : name == "repack"  ? &config.repack
-                 : name == "blocks"  ? &config.blocks
-                 : name == "async" ? &config.async
-                 : name == "pingpong" ? &config.pingpong
-                 : name == "multicast" ? &config.multicast
-                 : name == "snake" ? &config.snake
-                 : name == "streamk" ? &config.streamk
-                 : name == "overlap" ? &config.overlap
-                                     : nullptr;
-    if (field)
-      *field = value;
-    else
-      config.set(name, value);
-    at = comma + 1;
-  }
-  return config;
 }
 
 std::vector<Config> configs(const Options &options, const ProductRows &rows, Shape s) {

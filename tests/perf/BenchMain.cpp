@@ -58,6 +58,8 @@ int run(const Options &options) {
   if (sectile::Device::gpuCount() == 0) {
     if (has("gemm"))
       gemmChecks(out, options);
+    if (has("attention") || has("decode"))
+      attentionChecks(out, options);
     out.say("no usable GPU: everything that runs on one is skipped");
     return out.failures() || !options.allowNoGpu ? 1 : 0;
   }
@@ -65,7 +67,9 @@ int run(const Options &options) {
   using Suite = void (*)(Gpu &, Output &, const Options &);
   for (auto [name, suite] : {std::pair<const char *, Suite>{"latency", launchSuite},
                              {"memory", memorySuite},
-                             {"gemm", gemmSuite}}) {
+                             {"gemm", gemmSuite},
+                             {"attention", attentionSuite},
+                             {"decode", decodeSuite}}) {
     if (!has(name))
       continue;
     environmentLine(gpu, out, name);
@@ -82,12 +86,12 @@ int run(const Options &options) {
 int main(int argc, char **argv) {
   bench::Options options;
   std::string child;
-  options.suites = {"memory", "gemm", "latency"};
+  options.suites = {"memory", "gemm", "attention", "decode", "latency"};
   CLI::App app{"Measures Sectile on this machine's first GPU; prints one JSON object per measurement",
                "sectile-bench"};
   app.add_option("--suite", options.suites, "What to measure")
       ->delimiter(',')
-      ->check(CLI::IsMember({"memory", "gemm", "latency"}));
+      ->check(CLI::IsMember({"memory", "gemm", "attention", "decode", "latency"}));
   app.add_option(
          "--only", options.only,
          "Only operations whose name contains one of these; of products also gemm_nt/bf16/4096x4096x4096")
@@ -96,11 +100,11 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(5, 1000))
       ->capture_default_str();
   app.add_option("--budget", options.budget,
-                 "Seconds of the memory and of the gemm suite, later shapes are left out; 0: all")
+                 "Seconds of each suite but latency, later shapes are left out; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--config", options.configs,
-                 "Products: these instead of the list, as BM=128,BN=256,BK=64,warps=8,stages=4");
+                 "Products and attention: these instead of the list, as BM=128,BN=256,BK=64,warps=8,stages=4");
   app.add_option("--out", options.out, "Also write the JSON lines to this file");
   app.add_flag("--quick", options.quick, "Fewer shapes, half the samples, default configurations");
   app.add_flag("!--no-tune", options.tune, "Default configurations instead of the best of a list");

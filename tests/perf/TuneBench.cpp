@@ -2,6 +2,7 @@
 // `sectile-tune-bench`: how good and how quick the tuner is on a GPU. For every shape: a plain search, an exhaustive one over
 // the same space, and both choices timed again by turns. One JSON object per line.
 #include <sectile/Error.h>
+#include <sectile/Timer.h>
 #include <sectile/Tuner.h>
 #include <sectile/sectile.h>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -83,7 +85,7 @@ template <class F> void compare(Report &report, const std::string &kernelName, c
       two.constraints.push_back({"one of the two", [&](const Config &c) {
                                    for (const Config *wanted : {&chosen.config, &best.config}) {
                                      bool same = c.warps == wanted->warps && c.stages == wanted->stages && c.cluster == wanted->cluster &&
-                                                 c.raster == wanted->raster && c.split == wanted->split;
+                                                 c.raster == wanted->raster && c.split == wanted->split && c.blocks == wanted->blocks;
                                      for (const auto &[name, value] : wanted->values())
                                        same = same && c.get(name) == value.value;
                                      if (same)
@@ -116,6 +118,34 @@ template <class F> void compare(Report &report, const std::string &kernelName, c
   }
 }
 
+/// A plain launch, whose picks the cost model chooses, beside the first values, by turns: medians in microseconds.
+void comparePlain(Report &report, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const Stream stream = Device::gpu(0).stream();
+  Buffer<bf16> a(stream, m, k), b(stream, k, n), c(stream, m, n), flush(stream, std::int64_t(64) << 20);
+  a.fillBytes(0);
+  b.fillBytes(0);
+  Timer timer(stream);
+  auto time = [&](auto launch) {
+    flush.fillBytes(0); // twice the L2 cache
+    timer.start();
+    launch();
+    timer.stop();
+    return timer.micros();
+  };
+  const auto first = matmul.with(Config());
+  std::vector<double> plain, byHand;
+  for (int i = 0; i < 25; ++i) {
+    plain.push_back(time([&] { matmul(stream, a, b, c); }));
+    byHand.push_back(time([&] { first(stream, a, b, c); }));
+  }
+  auto median = [](std::vector<double> v) {
+    v.erase(v.begin(), v.begin() + 4); // compiles, cold clocks
+    std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
+    return v[v.size() / 2];
+  };
+  report.line({{"plain", fmt::format("{}x{}x{}", m, n, k)}, {"model_us", median(plain)}, {"first_us", median(byHand)}, {"speedup", median(byHand) / median(plain)}});
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -124,13 +154,14 @@ int main(int argc, char **argv) {
   int repeats = 1;
   std::vector<std::string> only;
   std::string out, device;
-  bool table = false, noVerify = false;
+  bool table = false, noVerify = false, plain = false;
   app.add_option("--seconds", seconds, "Budget of a search")->capture_default_str();
   app.add_option("--repeats", repeats, "Searches per shape, whose winners are counted")->check(CLI::Range(1, 100))->capture_default_str();
   app.add_option("--only", only, "Parts of names: matmul:4096, softmax ..")->delimiter(',');
   app.add_option("--out", out, "File for the lines")->type_name("FILE");
   app.add_flag("--table", table, "One search of matmul 4096 cubed in bf16, with its table, and nothing else");
   app.add_flag("--no-verify", noVerify, "With --table: results are not compared");
+  app.add_flag("--plain", plain, "Plain launches, with the cost model's choice, beside the first values, and nothing else");
   CLI11_PARSE(app, argc, argv);
 
   auto product = [](std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -146,6 +177,12 @@ int main(int argc, char **argv) {
       return 0;
     }
     Report report;
+    if (plain) {
+      for (auto [m, n, k] : {std::array<std::int64_t, 3>{4096, 4096, 4096}, {2048, 2048, 2048}, {1024, 1024, 1024}, {1000, 1000, 1000}, {512, 4096, 4096}, {512, 512, 512},
+                             {64, 4096, 4096}, {16, 4096, 4096}, {4096, 64, 4096}, {256, 256, 4096}, {128, 128, 16384}})
+        comparePlain(report, m, n, k);
+      return 0;
+    }
     if (!out.empty() && !(report.file = std::fopen(out.c_str(), "a"))) {
       fmt::print(stderr, "{} cannot be written\n", out);
       return 1;

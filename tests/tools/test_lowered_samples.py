@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-LENGTHS = {1: (16, 77), 2: (16, 77), 3: (6, 19), 4: (3, 5)}  # by the most axes of an argument
+LENGTHS = {1: (16, 77), 2: (16, 77), 3: (6, 19), 4: (3, 5), 5: (3, 5)}  # by the most axes of an argument
 SCHEDULES = ([], ["--warps=1"], ["--warps=2"], ["--warps=4"], ["--warps=8"], ["--warps=16"], ["--cluster=2"],
              ["--cluster=4", "--warps=2"], ["--split=1"], ["--split=3"])
 # Of kernels with products: with pipelines, by the compiler's choice and by hand.
