@@ -77,13 +77,14 @@ void attend(Tensor<const T, 4> Q, Tensor<const T, 4> K, Tensor<const T, 4> V, Te
   Lse.store({b, h, i}, st.lse().drop(1));
 }
 
-/// What is chosen for a kernel. Wide heads leave shared memory for fewer keys.
+/// What is chosen for a kernel. Wide heads leave shared memory for fewer keys; weights of 8 bits want the
+/// exact maximum, as variants scale them to what the type can hold.
 template <class T> struct Choices {
   Choices(Config &cfg, int d, int dv)
       : D(d), DV(dv), BM(cfg.pick("BM", {128, 64, 192, 256, 32, 16})),
         BN(D + DV > 256 ? cfg.pick("BN", {64, 96, 80, 32, 16})
                         : cfg.pick("BN", {128, 64, 96, 160, 176, 192, 32, 16})),
-        maximum(cfg.pick("stale", {0, 1}) ? Maximum::stale : Maximum::exact) {}
+        maximum(sizeof(T) > 1 && cfg.pick("stale", {0, 1}) ? Maximum::stale : Maximum::exact) {}
   int D, DV, BM, BN;
   Maximum maximum;
 };

@@ -222,7 +222,7 @@ std::vector<AttentionRows> attentionRows(bool quick) {
 }
 
 /// What is tried for a head dim, behind the default.
-std::vector<Config> attentionConfigs(const Options &options, const AttentionShape &s) {
+std::vector<Config> attentionConfigs(const Options &options, const AttentionShape &s, bool isEightBits) {
   std::vector<Config> all;
   for (const std::string &text : options.configs)
     all.push_back(parseConfig(text));
@@ -243,7 +243,9 @@ std::vector<Config> attentionConfigs(const Options &options, const AttentionShap
   all.emplace_back();
   for (const Choice &c : choices) {
     Config config;
-    config.set("BM", c.m).set("BN", c.n).set("stale", c.stale);
+    config.set("BM", c.m).set("BN", c.n);
+    if (!isEightBits)
+      config.set("stale", c.stale);
     config.warps = c.warps;
     config.stages = c.stages;
     all.push_back(config);
@@ -458,7 +460,8 @@ void attentionSuite(Gpu &gpu, Output &out, const Options &options) {
         test.info = {.suite = "attention", .op = "attn_fwd", .dtype = kind.dtype, .shape = s.str()};
         test.info.flops = s.flops();
         test.tolerance = kind.tolerance;
-        measure(gpu, out, options, test, kind.make(gpu.stream(), s), attentionConfigs(options, s));
+        measure(gpu, out, options, test, kind.make(gpu.stream(), s),
+                attentionConfigs(options, s, kind.dtype == "fp8e4m3"));
       });
 }
 
