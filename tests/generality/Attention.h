@@ -45,6 +45,8 @@ struct Problem {
   float scale = 0;           ///< 0: 1 / sqrt(d)
   int BM = 0, BN = 0, D = 0; ///< tiles; 0: the kernel's own choice
   int stale = -1;            ///< 0 and 1: the exact or a stale maximum
+  Config schedule;           ///< warps, stages and the like
+  std::int64_t rows = 500;   ///< of large results, about so many are compared
 };
 
 /// A variant on the host. Positions of queries are those among the keys.
@@ -96,7 +98,7 @@ void compareRow(Run &run, const sample::AttentionRow &want, double factor, Get g
 }
 
 inline Config configOf(const Problem &p) {
-  Config config;
+  Config config = p.schedule;
   if (p.BM)
     config.set("BM", p.BM);
   if (p.BN)
@@ -156,7 +158,7 @@ void attentionCase(Run &run, const K &kernel, Problem p, const Host &host, const
   const std::vector<f32> lse = Lse.get();
   run.check(O.guardsHold() && Lse.guardsHold(), "guard bytes were written");
   const std::int64_t rows = p.B * p.H * p.Sq,
-                     step = pairs * (p.d + p.dv) < 100'000'000 ? 1 : (rows / 500) | 1;
+                     step = pairs * (p.d + p.dv) < 100'000'000 ? 1 : (rows / p.rows) | 1;
   const std::int64_t shift = align == Align::end ? p.Sk - p.Sq : 0;
   for (std::int64_t row = 0; row < rows; row += step) {
     if (row % (16 * step) == 0)
