@@ -227,10 +227,10 @@ func.func @guarded(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<
   return
 }
 
-// Rows that may end inside 16 bytes, which the unit would write whole: by threads.
+// Rows that may end inside 16 bytes, which the unit would write whole: by threads, in whole rows.
 // CHECK-LABEL: func.func @ragged
-// CHECK-NOT: tgpu.bulk_store
-// CHECK: tgpu.global_store
+// CHECK-NOT: tgpu.global_store
+// CHECK: tgpu.bulk_store {{.*}} {tgpu.by_threads}
 func.func @ragged(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
                   %B: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
                   %C: !A {tile.align = 16, tile.dim_div = array<i64: 16, 4>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small})
