@@ -36,6 +36,17 @@ mlir::LogicalResult EmitContext::emitBinary(tileir::BinaryOp op) {
     set(op.getResult(), divideFloats(t, x, y));
     return mlir::success();
   }
+  // Sums of coordinates that fit are made, and so compared, in 32 bits.
+  const bool fits = t == DType::index && op.getFn() == tileir::BinaryFn::k_add && x.size() > 1 &&
+                    indexFacts.of(op.getResult()).nonNegative && indexFacts.of(op.getResult()).bits <= 32 &&
+                    indexFacts.nonNegative(op.getA()) && indexFacts.nonNegative(op.getB());
+  if (fits) {
+    for (auto [a, c] : llvm::zip_equal(x, y))
+      result.push_back(b.CreateZExt(b.CreateAdd(b.CreateTrunc(a, b.getInt32Ty()), b.CreateTrunc(c, b.getInt32Ty()), "", /*HasNUW=*/true),
+                                    b.getInt64Ty()));
+    set(op.getResult(), std::move(result));
+    return mlir::success();
+  }
   if (x.size() % 2 == 0 && worksInPairs(op.getFn(), t)) {
     for (size_t r = 0; r < x.size(); r += 2) {
       llvm::Value *both = binary(op.getFn(), t, pair(x[r], x[r + 1]), pair(y[r], y[r + 1]));

@@ -159,8 +159,12 @@ IndexFact IndexFacts::ofBinary(BinaryOp op) {
   }
   case BinaryFn::k_max:
     return {std::min(a.divisor, b.divisor), a.nonNegative || b.nonNegative, std::max(a.bits, b.bits)};
-  case BinaryFn::k_min:
-    return join(a, b);
+  case BinaryFn::k_min: {
+    IndexFact least = join(a, b);
+    if (a.nonNegative && b.nonNegative)
+      least.bits = std::min(a.bits, b.bits);
+    return least;
+  }
   case BinaryFn::k_div:
   case BinaryFn::k_floordiv:
     if (c && *c > 0 && divisorOf(*c) == *c)
@@ -199,7 +203,7 @@ IndexFact IndexFacts::compute(Value v) {
       if (v == loop.getInductionVar()) {
         IndexFact lo = of(loop.getLowerBound()), hi = of(loop.getUpperBound()), step = of(loop.getStep());
         // lo <= v < hi, steps are positive.
-        return {std::min(lo.divisor, step.divisor), lo.nonNegative, std::max(lo.bits, hi.bits)};
+        return {std::min(lo.divisor, step.divisor), lo.nonNegative, lo.nonNegative ? hi.bits : std::max(lo.bits, hi.bits)};
       }
       if (isa<IndexType>(v.getType())) {
         unsigned i = arg.getArgNumber() - 1;
@@ -213,6 +217,10 @@ IndexFact IndexFacts::compute(Value v) {
       .Case([&](GridOp grid) -> IndexFact {
         int64_t size = grid.getSizes()[cast<OpResult>(v).getResultNumber()];
         return {divisorOf(size), true, hasSmallOffsets(grid.getX()) ? smallBits : addressBits};
+      })
+      .Case([&](tgpu::ProgramOp program) -> IndexFact { // as grid
+        int64_t size = program.getSizes()[cast<OpResult>(v).getResultNumber()];
+        return {divisorOf(size), true, hasSmallOffsets(program.getX()) ? smallBits : addressBits};
       })
       .Case([&](DimOp dim) -> IndexFact {
         return {dimDivisor(dim.getX(), dim.getAxis()), true,

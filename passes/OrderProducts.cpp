@@ -87,11 +87,8 @@ public:
       }
       const size_t products = values.size();
       SmallVector<Operation *> later;
-      for (tgpu::WgmmaOp product : ArrayRef(underWay).take_front(done))
-        if (isTile(product.getA())) {
-          later = workBeside(product, user, values);
-          break;
-        }
+      if (done)
+        later = workBeside(underWay.front(), user, values);
       OpBuilder b(user);
       auto wait = tgpu::WgmmaWaitOp::create(b, user->getLoc(), ValueRange(values).getTypes(), pending, values);
       for (Operation *op : later)
@@ -100,6 +97,16 @@ public:
         value.replaceUsesWithIf(ready, [&](OpOperand &use) {
           return use.getOwner() != wait && (i < products || isBehind(use.getOwner(), wait));
         });
+      // A mask stands before what it chooses: threads have few predicates.
+      for (Operation *op : later)
+        if (tileir::elementOf(op->getResult(0).getType()).isInteger(1)) {
+          Operation *firstUser = nullptr;
+          for (Operation *other : op->getUsers())
+            if (Operation *here = op->getBlock()->findAncestorOpInBlock(*other); here && (!firstUser || here->isBeforeInBlock(firstUser)))
+              firstUser = here;
+          if (firstUser && firstUser->getBlock() == op->getBlock())
+            op->moveBefore(firstUser);
+        }
       underWay.erase(underWay.begin(), underWay.begin() + ptrdiff_t(done));
     };
     for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -150,16 +157,20 @@ private:
 
   /// What threads compute while a product with operands in registers is under way goes through its wait too, and what they make
   /// narrower than a register comes behind it: else the operands of the next such product could be put into registers that
-  /// this one still reads. Returns the latter, the last one first.
+  /// this one still reads. Masks come behind every wait: they are cheaper made twice than kept. Returns what comes behind, the
+  /// last one first.
   static SmallVector<Operation *> workBeside(tgpu::WgmmaOp product, Operation *user, SmallVectorImpl<Value> &values) {
     SetVector<Operation *> later;
     auto isUsedLater = [&](Operation *other) {
       Operation *here = user->getBlock()->findAncestorOpInBlock(*other);
       return here && (!here->isBeforeInBlock(user) || later.contains(here));
     };
-    auto bitsOf = [](Value v) {
-      auto number = isTile(v) ? dyn_cast<FloatType>(tileir::elementOf(v.getType())) : FloatType();
-      return number ? number.getWidth() : 0;
+    const bool inRegisters = isTile(product.getA());
+    auto bitsOf = [&](Value v) -> unsigned {
+      if (!isTile(v))
+        return 0;
+      Type element = tileir::elementOf(v.getType());
+      return element.isInteger(1) ? 1 : inRegisters && isa<FloatType>(element) ? element.getIntOrFloatBitWidth() : 0;
     };
     SmallVector<Value> wide;
     for (Operation *op = user->getPrevNode(); op != product; op = op->getPrevNode()) {

@@ -4,6 +4,7 @@
 /// Before: anything. After: the same meaning in ops of the same dialects. The upstream canonicalizer is not
 /// used as it brings in `arith` ops for branches, which the later stages do not take.
 
+#include "ir/IndexFacts.h"
 #include "passes/Passes.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -47,6 +48,35 @@ struct HoistMinMax : OpRewritePattern<scf::ForOp> {
       rewriter.modifyOpInPlace(yield, [&] { yield->setOperand(result.getResultNumber(), arg); });
       return success();
     }
+    return failure();
+  }
+};
+
+/// c < min(x, y) where x is known to be above c: c < y. Whether a loop up to such a bound runs at all does not depend on the
+/// program then.
+struct CompareWithMin : OpRewritePattern<tileir::CompareOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  static bool isAbove(Value x, int64_t c) {
+    auto sum = x.getDefiningOp<tileir::BinaryOp>();
+    if (!sum || sum.getFn() != tileir::BinaryFn::k_add)
+      return false;
+    tileir::IndexFacts facts;
+    auto more = facts.constant(sum.getB());
+    const tileir::IndexFact fact = facts.of(sum.getA());
+    return more && *more > c && *more < tileir::IndexFacts::maxDivisor && fact.nonNegative && fact.bits < 62;
+  }
+  LogicalResult matchAndRewrite(tileir::CompareOp op, PatternRewriter &rewriter) const override {
+    auto c = tileir::IndexFacts::constant(op.getA());
+    auto least = op.getB().getDefiningOp<tileir::BinaryOp>();
+    if (!c || *c < 0 || !isa<IndexType>(op.getB().getType()) || op.getPred() != tileir::ComparePred::k_lt || !least ||
+        least.getFn() != tileir::BinaryFn::k_min)
+      return failure();
+    for (auto [x, y] : {std::pair(least.getA(), least.getB()), std::pair(least.getB(), least.getA())})
+      if (isAbove(x, *c)) {
+        rewriter.modifyOpInPlace(op, [&] { op.getBMutable().assign(y); });
+        return success();
+      }
     return failure();
   }
 };
@@ -96,7 +126,7 @@ struct Simplify : sectile::passes::impl::SimplifyPassBase<Simplify> {
     for (RegisteredOperationName op : context->getRegisteredOperations())
       if (isa<tileir::TileDialect>(op.getDialect()))
         op.getCanonicalizationPatterns(set, context);
-    set.add<HoistMinMax, NarrowBranch>(context);
+    set.add<HoistMinMax, NarrowBranch, CompareWithMin>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

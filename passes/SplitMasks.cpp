@@ -213,7 +213,9 @@ private:
     Value distance = binary(b, loc, BinaryFn::k_sub, limit, first);
     distance = binary(b, loc, BinaryFn::k_max, distance, number(-1));
     Value steps = binary(b, loc, BinaryFn::k_floordiv, binary(b, loc, BinaryFn::k_add, distance, number(step)), number(step));
-    return binary(b, loc, BinaryFn::k_add, first, binary(b, loc, BinaryFn::k_mul, steps, number(step)));
+    // Never below the first, as those who look for facts can see.
+    return binary(b, loc, BinaryFn::k_max, first,
+                  binary(b, loc, BinaryFn::k_add, first, binary(b, loc, BinaryFn::k_mul, steps, number(step))));
   }
 
   void split(int64_t step) {

@@ -10,7 +10,8 @@
 // The last counter with a whole block: the least query less the largest key in a block.
 // CHECK: %[[LAST:.*]] = tile.binary add %{{.*}}, %[[Q]]#0 : index
 // CHECK: %[[MOST:.*]] = tile.binary min %[[N]], %[[LAST]]
-// CHECK: %[[END:.*]] = tile.binary mul
+// CHECK: tile.binary mul
+// CHECK: %[[END:.*]] = tile.binary max
 // CHECK: %[[STOP:.*]] = tile.binary min %[[END]], %[[N]]
 // CHECK: %[[R:.*]] = scf.for {{.*}} to %[[STOP]] step
 // CHECK-NOT: tile.select
