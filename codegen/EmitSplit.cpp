@@ -25,6 +25,8 @@ constexpr std::int64_t partAlign = 16;
 /// Registers of parts that are loaded before the first of them is added up: more would hide more latency, and
 /// cost the loop of the kernel its occupancy. And parts.
 constexpr int registersAtOnce = 32, mostAtOnce = 8;
+/// Of tiles with more registers than that: parts that are loaded at a time, of as many registers. Beside the tile itself they fit.
+constexpr int partsOfLarge = 2;
 
 /// Copies of a value share the parts when there are at least so many for each.
 constexpr int leastShare = 4;
@@ -81,13 +83,6 @@ public:
   }
 
   int numCopies() const { return 1 << std::popcount(copyThreads); }
-  /// Registers without copies.
-  int numValues() const {
-    int n = 0;
-    for (const Chunk &c : chunks)
-      n += int(c.regs.size());
-    return n;
-  }
   /// Number of this thread among those that hold the same.
   llvm::Value *copyNumber() const { return copy; }
   llvm::Value *writes() const { return writesHere; }
@@ -101,10 +96,27 @@ public:
     }
   }
 
-  /// The values of a part, one per register without copies.
-  Regs load(llvm::Value *part) {
-    Regs result;
+  /// Vectors, in runs of at most `most` registers.
+  llvm::SmallVector<llvm::ArrayRef<Chunk>> runs(int most) const {
+    llvm::SmallVector<llvm::ArrayRef<Chunk>> all;
+    int count = most;
     for (const Chunk &c : chunks) {
+      const int size = int(c.regs.size());
+      if (count + size > most) {
+        all.push_back(llvm::ArrayRef(&c, 1));
+        count = size;
+      } else {
+        all.back() = llvm::ArrayRef(all.back().data(), all.back().size() + 1);
+        count += size;
+      }
+    }
+    return all;
+  }
+
+  /// The values of some vectors of a part, one per register without copies.
+  Regs load(llvm::Value *part, llvm::ArrayRef<Chunk> some) {
+    Regs result;
+    for (const Chunk &c : some) {
       Regs elements(c.regs.size(), nullptr);
       e.unpackVector(element, loadFresh(int(c.regs.size()), place(part, c)), elements);
       result.append(elements);
@@ -294,10 +306,14 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   llvm::BasicBlock *counted = b.GetInsertBlock();
   b.CreateCondBr(last, gather, done);
 
-  // Adds up the parts from `from` to `to`, at least one, in turn. Several loads are under way at once; where the
-  // parts run out, the last one is loaded again and left aside.
-  auto sumOf = [&](PartsInMemory &value, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
-    int atOnce = int(std::bit_floor(unsigned(std::clamp(registersAtOnce / value.numValues(), 1, mostAtOnce))));
+  // Adds up some vectors of the parts from `from` to `to`, at least one, in turn. Several loads are under way at once; where
+  // the parts run out, the last one is loaded again and left aside.
+  auto sumOfSome = [&](PartsInMemory &value, llvm::ArrayRef<Chunk> some, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
+    int count = 0;
+    for (const Chunk &c : some)
+      count += int(c.regs.size());
+    int atOnce = count == registersAtOnce ? partsOfLarge
+                                          : int(std::bit_floor(unsigned(std::clamp(registersAtOnce / count, 1, mostAtOnce))));
     llvm::Value *lastPart = b.CreateSub(to, i32(1));
     llvm::BasicBlock *entry = b.GetInsertBlock(), *body = newBlock("sum"), *end = newBlock("sum.end");
     b.CreateBr(body);
@@ -308,7 +324,7 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     for (int k = 0; k < atOnce; ++k) {
       llvm::Value *number = b.CreateAdd(at, i32(k));
       loaded.push_back(value.load(
-          partAt(k ? b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, lastPart) : number)));
+          partAt(k ? b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, lastPart) : number), some));
     }
     Regs acc;
     for (llvm::Value *v : loaded[0]) {
@@ -327,6 +343,13 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     dontUnroll(b.CreateCondBr(b.CreateICmpULT(next, to), body, end));
     b.SetInsertPoint(end);
     return sum;
+  };
+  // A large tile of sums in runs, so that what is added up takes the registers of the block's own sums bit by bit.
+  auto sumOf = [&](PartsInMemory &value, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
+    Regs all;
+    for (llvm::ArrayRef<Chunk> some : value.runs(registersAtOnce))
+      all.append(sumOfSome(value, some, fn, from, to));
+    return all;
   };
 
   b.SetInsertPoint(gather);

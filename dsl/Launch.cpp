@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the variant of a kernel that fits the actual arguments, compiling it on first use, and runs it.
 #include "autotune/Tune.h"
-#include "dsl/AsyncRule.h"
 #include "dsl/Choice.h"
 #include "dsl/Compile.h"
 #include "dsl/ModelChoice.h"
@@ -376,41 +375,36 @@ private:
   std::span<const KernelArg> view;
 };
 
-/// Instead of `plain` the same with programs of the last round shared by all blocks (Stream-K), or with operands that threads
-/// copy, where that pays.
-std::shared_ptr<const CompiledKernel> fittingVariant(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
-                                                     std::shared_ptr<const CompiledKernel> plain, bool mayShare, bool mayCopy) {
+/// Instead of `plain` the same with programs of the last round shared by all blocks (Stream-K), where that pays.
+std::shared_ptr<const CompiledKernel> sharingVariant(const detail::KernelDesc &kernel, const Device &device, std::span<const KernelArg> args,
+                                                     std::shared_ptr<const CompiledKernel> plain) {
   const FunctionArgs passed(kernel, args);
   for (const GridAxis &axis : plain->launch.grid)
     if (axis.tile < 1 || passed.get()[static_cast<size_t>(axis.arg)].dims[axis.axis] < 1)
       return plain;
   const std::int64_t programs = runtime::gridPrograms(plain->launch, passed.get(), {kernel.name, {}});
-  const bool shares = mayShare && runtime::sharingPays(plain->launch, passed.get(), programs, plain->module->artifact().registers, device.properties());
-  const bool copies = mayCopy && threadsCopyFaster(plain->launch, passed.get(), programs, device.properties().multiprocessors);
-  if (!shares && !copies)
+  if (!runtime::sharingPays(plain->launch, passed.get(), programs, plain->module->artifact().registers, device.properties()))
     return plain;
   static thread_local std::shared_ptr<const CompiledKernel> last;
   static thread_local Config config;
   if (last != plain) {
     config = parseChoice(choiceText(plain->config)).value_or(Config());
+    config.streamk = 2;
     last = plain;
   }
-  config.streamk = shares ? 2 : plain->config.streamk;
-  config.async = copies ? 2 : plain->config.async;
   const bool apart = plain->launch.assumesApart || areApart(args);
   return findVariant(kernel, device, args, &config, apart, /*shared=*/true);
 }
 
 /// The variant for these arguments: one that counts on areApart() only where they are.
-/// `byUnit`: what is loaded for products has been made for the TMA unit.
 std::shared_ptr<const CompiledKernel> variantFor(const detail::KernelDesc &kernel, const Device &device,
-                                                 std::span<const KernelArg> args, const Config *overrides, bool byUnit = false) {
+                                                 std::span<const KernelArg> args, const Config *overrides) {
   auto compiled = findVariant(kernel, device, args, overrides);
   if (compiled->launch.assumesApart && !areApart(args))
     compiled = findVariant(kernel, device, args, overrides, /*apart=*/false);
-  const bool mayShare = compiled->launch.split.stream && !compiled->launch.split.possible && (!overrides || !overrides->streamk);
-  const bool mayCopy = !byUnit && compiled->module && !compiled->launch.maps.empty() && compiled->config.async == 0;
-  return mayShare || mayCopy ? fittingVariant(kernel, device, args, compiled, mayShare, mayCopy) : compiled;
+  if (compiled->launch.split.stream && !compiled->launch.split.possible && (!overrides || !overrides->streamk))
+    return sharingVariant(kernel, device, args, compiled);
+  return compiled;
 }
 
 void refuseInsideTrace(const detail::KernelDesc &kernel, CodePosition where) {
@@ -472,7 +466,7 @@ bool launchRepacked(const detail::KernelDesc &kernel, const Stream &stream, std:
     for (size_t i = 0, next = 0; i < all.size(); ++i)
       if (kernel.params[i].kind != detail::ParamDesc::Kind::constant)
         all[i] = repacked->args()[next++];
-    auto variant = variantFor(kernel, stream.device(), all, overrides, /*byUnit=*/true);
+    auto variant = variantFor(kernel, stream.device(), all, overrides);
     const std::vector<TensorMap> &maps = variant->launch.maps;
     if (!std::all_of(repacked->indices().begin(), repacked->indices().end(), [&](int arg) {
           return std::any_of(maps.begin(), maps.end(), [&](const TensorMap &map) { return map.arg == arg; });

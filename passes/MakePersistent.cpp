@@ -3,7 +3,8 @@
 ///
 /// Before: one program per block. After: kernels with staged loads are a loop over programs, so that loads of the next
 /// program are under way while this one ends; programs that run at the same time lie close together (`group`), for the L2
-/// cache; where later programs have more trips, the last program comes first. Every second program of a block goes backwards
+/// cache. Where the trips of programs depend on their place along one axis, that axis changes slowest, the longest programs first,
+/// and rounds go up and down the blocks, so that all have equally much to do. Every second program of a block goes backwards
 /// through loops that only accumulate products (`snake`): it begins with the operands that the one before read last, which are
 /// still in the L2 cache. Where SplitReduction marked the loop of the program (Stream-K), the launch may let the blocks share
 /// the trips of the last programs: block b of G has the trips T b / G to T (b + 1) / G of all T of them, which are the end of one
@@ -11,6 +12,8 @@
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
+
+#include "ir/ProgramOrder.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -32,7 +35,11 @@ namespace {
 /// many rows as columns.
 constexpr int64_t groupRows = 2048;
 
-/// How a value moves with the program's place along the slowest axis.
+/// Programs of different lengths are taken in sections of about so many rounds: enough to even out the blocks' shares, few
+/// enough for what they read to stay in the L2 cache.
+constexpr int64_t roundsOfSection = 4;
+
+/// How a value moves with the program's place along an axis.
 enum class Trend { None, Up, Down, Unknown };
 
 Trend sum(Trend x, Trend y) {
@@ -40,12 +47,12 @@ Trend sum(Trend x, Trend y) {
 }
 Trend opposite(Trend t) { return t == Trend::Up ? Trend::Down : t == Trend::Down ? Trend::Up : t; }
 
-Trend trendOf(Value v, tileir::GridOp grid) {
-  if (v == grid.getResult(0))
+Trend trendOf(Value v, tileir::GridOp grid, unsigned axis) {
+  if (v == grid.getResult(axis))
     return Trend::Up;
   auto isConstant = [](Value x) { return matchPattern(x, m_Constant()); };
   if (auto op = v.getDefiningOp<tileir::BinaryOp>()) {
-    const Trend a = trendOf(op.getA(), grid), b = trendOf(op.getB(), grid);
+    const Trend a = trendOf(op.getA(), grid, axis), b = trendOf(op.getB(), grid, axis);
     switch (op.getFn()) {
     case tileir::BinaryFn::k_add:
     case tileir::BinaryFn::k_min:
@@ -61,6 +68,13 @@ Trend trendOf(Value v, tileir::GridOp grid) {
       const Trend other = left ? b : a;
       return factor.getInt() < 0 ? opposite(other) : other;
     }
+    case tileir::BinaryFn::k_div:
+    case tileir::BinaryFn::k_floordiv: {
+      IntegerAttr divisor;
+      if (b == Trend::None && matchPattern(op.getB(), m_Constant(&divisor)) && divisor.getInt() > 0)
+        return a;
+      return a == Trend::None && b == Trend::None ? Trend::None : Trend::Unknown;
+    }
     default:
       return a == Trend::None && b == Trend::None ? Trend::None : Trend::Unknown;
     }
@@ -68,22 +82,32 @@ Trend trendOf(Value v, tileir::GridOp grid) {
   Operation *op = v.getDefiningOp();
   if (!op)
     return isa<func::FuncOp>(v.getParentRegion()->getParentOp()) ? Trend::None : Trend::Unknown;
-  if (op == grid) // the other axes: the same for a whole row of programs
+  if (op == grid) // another axis
     return Trend::None;
   for (Value operand : op->getOperands())
-    if (trendOf(operand, grid) != Trend::None)
+    if (trendOf(operand, grid, axis) != Trend::None)
       return Trend::Unknown;
   return op->getNumRegions() ? Trend::Unknown : Trend::None;
 }
 
-/// How the trips of the loops around staged loads change from program to program.
-Trend trendOfTrips(func::FuncOp func, tileir::GridOp grid) {
-  Trend trend = Trend::None;
+/// How the trips of the loops around staged loads change from program to program. Loops behind each other share one range,
+/// from the beginning of the first to the end of the last.
+Trend trendOfTrips(func::FuncOp func, tileir::GridOp grid, unsigned axis) {
+  scf::ForOp first, last;
+  Trend inner = Trend::None;
   func.walk([&](tgpu::StageLoadOp load) {
-    for (auto loop = load->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
-      trend = sum(trend, sum(trendOf(loop.getUpperBound(), grid), opposite(trendOf(loop.getLowerBound(), grid))));
+    scf::ForOp outermost;
+    for (auto loop = load->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
+      if (outermost)
+        inner = sum(inner, sum(trendOf(outermost.getUpperBound(), grid, axis), opposite(trendOf(outermost.getLowerBound(), grid, axis))));
+      outermost = loop;
+    }
+    if (!outermost)
+      return;
+    first = first ? first : outermost;
+    last = outermost;
   });
-  return trend;
+  return first ? sum(inner, sum(trendOf(last.getUpperBound(), grid, axis), opposite(trendOf(first.getLowerBound(), grid, axis)))) : Trend::None;
 }
 
 struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersistent> {
@@ -100,7 +124,15 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
       return;
     }
     tileir::GridOp grid = *grids.begin();
-    const Trend trips = trendOfTrips(func, grid);
+    // The axis along which programs have more or fewer trips, if there is one.
+    SmallVector<unsigned> axes;
+    Trend trips = Trend::None;
+    for (unsigned d = 0; d < grid.getNumResults(); ++d)
+      if (const Trend t = trendOfTrips(func, grid, d); t != Trend::None) {
+        axes.push_back(d);
+        trips = t;
+      }
+    const bool isOrdered = axes.size() == 1 && trips != Trend::Unknown && raster == 0;
     Location loc = grid.getLoc();
     Block &body = func.getBody().front();
     OpBuilder b(&body, body.begin());
@@ -116,8 +148,7 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
         op.moveBefore(yield);
     ArrayRef<int64_t> sizes = grid.getSizes();
     int64_t group = 1;
-    // Programs of one row have equally many trips: they run beside each other, and blocks get their share of every length.
-    if (sizes.size() > 1 && (raster > 0 || trips == Trend::None))
+    if (sizes.size() > 1 && (raster > 0 || axes.empty()))
       group = raster > 0 ? raster : std::clamp<int64_t>(groupRows / sizes[sizes.size() - 2], 1, 16);
     b.setInsertionPoint(grid);
     Value number = loop.getInductionVar();
@@ -126,10 +157,10 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
       number = unit(b, range, shares, number, blocks);
       b.setInsertionPoint(grid);
     }
-    // The longest first, so that the last ones are short.
-    if (trips == Trend::Up)
-      number = binary(b, loc, tileir::BinaryFn::k_sub,
-                      binary(b, loc, tileir::BinaryFn::k_sub, programs, indexConstant(b, loc, 1)), number);
+    if (isOrdered && !range) {
+      number = inOrder(b, grid, axes.front(), trips == Trend::Up, number, programs, blocks);
+      func->setAttr(tgpu::programOrderAttr, b.getDenseI64ArrayAttr({int64_t(axes.front()), trips == Trend::Up}));
+    }
     auto program = tgpu::ProgramOp::create(b, loc, grid.getResultTypes(), number, grid.getX(), sizes, group);
     grid.replaceAllUsesWith(program.getOffsets());
     grid.erase();
@@ -217,6 +248,45 @@ private:
   }
 
   // --- order
+
+  /// The number of the program that block b takes in its round r. Rounds go up and down the blocks, so that none always
+  /// has the longest of its round; see ir/ProgramOrder.h for the rest.
+  static Value inOrder(OpBuilder &b, tileir::GridOp grid, unsigned axis, bool descending, Value place, Value programs,
+                       tgpu::BlockNumberOp blocks) {
+    using enum tileir::BinaryFn;
+    Location loc = grid.getLoc();
+    auto op = [&](tileir::BinaryFn fn, Value x, Value y) { return binary(b, loc, fn, x, y); };
+    auto number = [&](int64_t n) { return indexConstant(b, loc, n); };
+    Value one = number(1), count = blocks.getCount();
+    Value round = op(k_div, place, count), start = op(k_mul, round, count);
+    // The last round may be short.
+    Value inRound = op(k_min, count, op(k_sub, programs, start));
+    Value back = op(k_add, start, op(k_sub, op(k_sub, op(k_add, start, inRound), one), place));
+    Value isBack = compare(b, loc, tileir::ComparePred::k_eq, op(k_bitand, round, one), one);
+    place = select(b, loc, isBack, back, place);
+
+    Value along, inner = one, all = one; // programs along the axis, and of the axes behind it
+    for (unsigned d = 0; d < grid.getNumResults(); ++d) {
+      Value dim = tileir::DimOp::create(b, loc, grid.getX(), int64_t(d));
+      const int64_t size = grid.getSizes()[d];
+      Value n = op(k_div, op(k_add, dim, number(size - 1)), number(size));
+      all = op(k_mul, all, n);
+      if (d == axis)
+        along = n;
+      else if (d > axis)
+        inner = op(k_mul, inner, n);
+    }
+    Value others = op(k_div, all, along);
+    Value height = op(k_max, one, op(k_div, op(k_mul, number(roundsOfSection), count), along)); // others of a section
+    Value ofSection = op(k_mul, height, along);
+    Value section = op(k_div, place, ofSection), in = op(k_rem, place, ofSection), firstOther = op(k_mul, section, height);
+    height = op(k_min, height, op(k_sub, others, firstOther));
+    Value at = op(k_div, in, height), other = op(k_add, firstOther, op(k_rem, in, height));
+    if (descending)
+      at = op(k_sub, op(k_sub, along, one), at);
+    Value outer = op(k_div, other, inner), innermost = op(k_rem, other, inner);
+    return op(k_add, op(k_mul, op(k_add, op(k_mul, outer, along), at), inner), innermost);
+  }
 
   /// Loops of the program with staged loads whose iterations may come in any order go backwards in every second program.
   void turn(scf::ForOp programs, Value first, Value step) {

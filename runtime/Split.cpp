@@ -175,7 +175,7 @@ SplitChoice chooseShared(const LaunchInfo &info, std::span<const KernelArg> args
 bool sharingPays(const LaunchInfo &info, std::span<const KernelArg> args, std::int64_t programs, int registers,
                  const DeviceProperties &device) {
   // Bytes of partial sums per cycle that a multiprocessor writes, or reads back, while all do; cycles to meet.
-  constexpr double bytesPerCycle = 16, meetCycles = 3000, margin = 1.1;
+  constexpr double bytesPerCycle = 7, meetCycles = 3000, margin = 1.1;
   const SplitChoice choice = shareLast(info, args, programs, registers, device);
   if (!choice.shared)
     return false;

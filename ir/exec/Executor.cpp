@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Runs and their results; the blocks of a program; who touched memory when.
 #include "ir/exec/Executor.h"
+
+#include "ir/ProgramOrder.h"
 #include "ir/exec/Program.h"
 
 #include "mlir/IR/Location.h"
@@ -361,7 +363,8 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts,
       number[d] = rest % programs[d];
     if (p.persistent) { // a block that takes this program alone
       cluster.blockCount = std::accumulate(programs.begin(), programs.end(), std::int64_t(1), std::multiplies<>());
-      cluster.blockNumber = exec::placeInOrder(number, programs, p.group);
+      cluster.blockNumber = p.order.empty() ? exec::placeInOrder(number, programs, p.group)
+                                            : blockInOrder(number, programs, p.order[0], p.order[1] != 0);
     }
     if (sample.times != 1)
       before = std::exchange(run.result.counts, p.counted);

@@ -2,6 +2,8 @@
 /// \file Decoding: which op has which maker, loops and branches as jumps, places of values.
 #include "ir/exec/Program.h"
 
+#include "ir/ProgramOrder.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -146,6 +148,8 @@ bool Program::decode(func::FuncOp f) {
   });
   f.walk([&](WgmmaOp) { hasProducts = true; });
   persistent = f->hasAttr(persistentAttr);
+  if (auto attr = f->getAttrOfType<DenseI64ArrayAttr>(programOrderAttr))
+    order.assign(attr.asArrayRef().begin(), attr.asArrayRef().end());
   sharedBytes = std::int64_t(llvm::alignTo(std::uint64_t(sharedBytes), std::uint64_t(sharedGrain)));
   for (BlockArgument arg : f.getArguments()) {
     if (isa<tileir::TensorType>(arg.getType()))

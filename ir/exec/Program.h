@@ -266,6 +266,7 @@ struct Program {
   tileir::GridOp grid;
   ProgramsOp programs;
   bool persistent = false, hasProducts = false;
+  llvm::SmallVector<std::int64_t, 2> order; ///< tgpu.program_order
   mlir::Operation *shares = nullptr; ///< the tgpu.shared_programs
   std::int64_t group = 1; ///< of the order of programs
   int numPlaces = 0;      ///< of Cluster::places

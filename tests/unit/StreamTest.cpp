@@ -4,6 +4,7 @@
 #include "tests/support/PipedProducts.h"
 
 #include "ir/PingPong.h"
+#include "ir/ProgramOrder.h"
 #include "ir/exec/Program.h"
 #include "runtime/Launch.h"
 #include "runtime/Split.h"
@@ -169,10 +170,77 @@ TEST_CASE("when a launch asks for shared programs", "[split][stream]") {
   auto pays = [&](std::int64_t programs, std::int64_t trips) {
     return runtime::sharingPays(streaming(trips), none, programs, 168, gpu());
   };
-  CHECK(pays(561, 64));        // three quarters of a round of 64 trips
+  CHECK(pays(561, 128));       // three quarters of a round of 128 trips
+  CHECK_FALSE(pays(561, 32));
   CHECK_FALSE(pays(528, 64));  // nothing to save
   CHECK_FALSE(pays(131, 64));  // less than the parts cost
   CHECK(pays(133, 256));
   CHECK_FALSE(pays(133, 4));
   CHECK(pays(40, 512));
+}
+
+TEST_CASE("programs of different length: the longest first, each once, equal shares", "[executor][pipes][stream]") {
+  // Row m of tiles has trips up to its own columns: a lower triangle.
+  auto triangle = [](const char *upper) {
+    const std::string t = "!tile.tensor<2, bf16>", facts = "{tile.align = 16 : i64, tile.unit_stride = 1 : i64, tile.stride_div = array<i64: "
+                                                           "8, 1>, tile.stride_rem = array<i64: 0, 1>, tile.dim_div = array<i64: 8, 8>, tile.small";
+    return kernelText(fmt::format("%A: {0} {1}, tile.readonly}}, %B: {0} {1}, tile.readonly}}, %C: !tile.tensor<2, f32> {1}}}", t, facts),
+                      fmt::format(R"(
+    %m, %n = tile.grid %C [128, 128] : !tile.tensor<2, f32> -> index, index
+    %c0 = tile.constant 0 : index
+    %step = tile.constant 64 : index
+    %rows = tile.constant 128 : index
+    %K = tile.dim %A, 1 : {0}
+    {1}
+    %zero = tile.constant dense<0.0> : tensor<128x128xf32>
+    %r = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> tensor<128x128xf32> {{
+      %a = tile.load %A[%m, %k] : {0} -> tensor<128x64xbf16>
+      %b = tile.load %B[%k, %n] : {0} -> tensor<64x128xbf16>
+      %next = tile.mma exact %a, %b, %acc : tensor<128x64xbf16>, tensor<64x128xbf16>, tensor<128x128xf32>
+      scf.yield %next : tensor<128x128xf32>
+    }}
+    tile.store %r, %C[%m, %n] : tensor<128x128xf32>, !tile.tensor<2, f32>)",
+                                  t, upper));
+  };
+  struct Case {
+    const char *upper;
+    std::vector<std::int64_t> order;
+  };
+  for (const Case &c : {Case{"%next0 = tile.binary add %m, %rows : index\n %end = tile.binary min %next0, %K : index", {0, 1}},
+                        Case{"%end = tile.binary sub %K, %n : index", {1, 0}}, Case{"%end = tile.binary add %K, %c0 : index", {}},
+                        Case{"%both = tile.binary add %m, %n : index\n %end = tile.binary min %both, %K : index", {}}}) {
+    Interpreted kernel(triangle(c.upper));
+    INFO(c.upper << kernel.messages);
+    REQUIRE(kernel.module);
+    Matrix<bf16> a(700, 520, 1), b(520, 656, 2);
+    Matrix<f32> expected(700, 656, 3), c1(700, 656, 4);
+    auto program = tileir::InterpProgram::build(*kernel.module);
+    REQUIRE(program);
+    program->run(std::vector<KernelArg>{a.arg(), b.arg(), expected.arg()});
+    mlir::PassManager pm(&kernel.context);
+    passes::buildPipeline(pm, {});
+    REQUIRE(mlir::succeeded(pm.run(*kernel.module)));
+    mlir::DenseI64ArrayAttr order;
+    kernel.module->walk([&](mlir::func::FuncOp f) { order = f->getAttrOfType<mlir::DenseI64ArrayAttr>(tgpu::programOrderAttr); });
+    CHECK((order ? std::vector<std::int64_t>(order.asArrayRef().begin(), order.asArrayRef().end()) : std::vector<std::int64_t>()) == c.order);
+    auto executor = tgpu::Executor::build(*kernel.module);
+    REQUIRE(executor);
+    const std::vector<KernelArg> args{a.arg(), b.arg(), c1.arg()};
+    tgpu::ExecResult r = executor->run(args);
+    INFO((r.fault ? r.fault->text() : ""));
+    REQUIRE_FALSE(r.fault);
+    CHECK(r.programs == 36);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < 700; ++i)
+      for (std::int64_t j = 0; j < 656; ++j)
+        wrong += c1.at(i, j) != expected.at(i, j);
+    CHECK(wrong == 0);
+    // A sample is the program that it names: the products of its trips.
+    auto products = [&](std::int64_t number) {
+      return executor->run(args, 1, std::vector<tgpu::ProgramSample>{{.number = number}}).work.at(0).products;
+    };
+    if (c.order == std::vector<std::int64_t>{0, 1})
+      for (std::int64_t m = 0; m < 6; ++m)
+        CHECK(products(m * 6 + 3) * std::min<std::int64_t>(2 * 6, 9) == products(5 * 6) * std::min<std::int64_t>(2 * (m + 1), 9));
+  }
 }
