@@ -29,6 +29,9 @@ constexpr double syncOfPeak = 0.2, syncOfPeakAlone = 0.5;
 constexpr double usualWork = 16, unusualWork = 0.004, clusterWait = 0.01; ///< elements of a thread; shares of the time
 constexpr std::int64_t mostStages = 8, leastStages = 2;
 constexpr int groupWarps = 4, mostSums = 200;
+/// Blocks that share a program meet in memory: cycles, bytes per cycle that a multiprocessor moves of partial sums then, and the fewest
+/// trips of a share (runtime/Split.cpp).
+constexpr double meetCycles = 3000, meetBytesPerCycle = 16, leastSharedTrips = 4;
 
 /// How one product runs.
 struct ProductPlan {
@@ -253,6 +256,7 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
     else
       loadsOutside += micros * a.times * share;
   }
+  double inTrips = 0; // of `alone`
   const double functions = (work.elementOps / elementLanes + work.specialOps / specialLanes) * share;
   for (std::size_t i = 0; i < work.loops.size(); ++i) {
     const double count = work.loops[i].entries * work.loops[i].trips / parts;
@@ -260,8 +264,9 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
     if (m == 0 && l == 0)
       continue;
     if (out.pipelined && m > 0) {
-      const double latency = memoryLatency;
-      alone += latency * work.loops[i].entries + count * (std::max({m, l, (latency + l + m) / out.stages}) + tripIssue);
+      const double latency = memoryLatency, allTrips = count * (std::max({m, l, (latency + l + m) / out.stages}) + tripIssue);
+      alone += latency * work.loops[i].entries + allTrips;
+      inTrips += allTrips;
     } else {
       alone += count * (memoryLatency + l + m);
     }
@@ -280,8 +285,19 @@ Prediction predict(const Target &target, int multiprocessors, const TracedWork &
   const double full = std::floor(static_cast<double>(out.blocks) / perWave);
   const double rest = static_cast<double>(out.blocks) - full * perWave;
   double micros = full * std::max(alone, resident * shared);
-  if (rest > 0)
-    micros += std::max(alone, std::ceil(rest / sms) * shared);
+  if (rest > 0) {
+    double last = std::max(alone, std::ceil(rest / sms) * shared);
+    // The programs of the last round shared by all blocks, where the launch would do that.
+    const double most = std::min(perWave, std::floor(trips / leastSharedTrips) * rest);
+    if (out.pipelined && work.canSplit && config.streamk != 1 && parts == 1 && cluster == 1 && most > rest) {
+      double sumBytes = 0;
+      for (const WorkProduct &p : work.products)
+        sumBytes += static_cast<double>(p.m) * p.n * 4;
+      const double meet = (meetCycles + (rest + most) / most * 2 * sumBytes / meetBytesPerCycle) / clockPerMicro;
+      last = std::min(last, std::max(alone - inTrips + inTrips * rest / most, rest / sms * shared) + meet);
+    }
+    micros += last;
+  }
 
   // The memory: every argument once, and again what a wave does not find in the L2 cache.
   double once = 0, moved = work.bytesMoved(), all = 0;

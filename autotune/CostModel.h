@@ -9,7 +9,8 @@
 ///     wave      = max(alone, R * shared);  time = full waves * wave + a last wave of fewer programs
 ///     predicted = launch + max(time, bytes / bandwidth of the memory)
 ///
-/// A loop over products whose operands the TMA unit loads takes, per trip, max(products, loads, (latency + loads +
+/// The last wave of a pipelined loop that only accumulates may be shared by all blocks: its trips divided among them, and what it takes
+/// them to meet. A loop over products whose operands the TMA unit loads takes, per trip, max(products, loads, (latency + loads +
 /// products) / stages) plus an issue cost; any other loop the sum of latency, loads and products. A product's rate is the
 /// table's peak, times what its instructions reach: min(1, tensor time / shared-memory time of one instruction). Bytes of
 /// the memory are those of every argument once, and what programs of one wave do not find in the L2 cache. Kernels without

@@ -52,6 +52,8 @@ ModelChoice rank(const detail::KernelDesc &kernel, std::span<const KernelArg> ar
   const autotune::Candidate &best = space.candidates.front();
   if (first == space.candidates.end()) // the target cannot run it
     return {best.config, fmt::format("predicted {:.1f} us, the first values cannot run on {}", best.predicted.micros, target.arch)};
+  if (target.has(Feature::wgmma) && first->predicted.onTensorCores && !first->predicted.pipelined)
+    return {std::nullopt, "operands that the TMA unit cannot load as they lie may be copied first, which the model does not know"};
   if (best.predicted.micros > modelMargin * first->predicted.micros)
     return {std::nullopt, fmt::format("predicted {:.1f} us, no other value much less", first->predicted.micros)};
   return {best.config, fmt::format("predicted {:.1f} us, the first values {:.1f} us", best.predicted.micros, first->predicted.micros)};
@@ -63,7 +65,8 @@ bool hasOpenPicks(const Config &config) {
   return std::any_of(config.values().begin(), config.values().end(), [](const auto &named) { return named.second.choices.size() > 1; });
 }
 
-ModelChoice modelChoice(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target, int multiprocessors) {
+ModelChoice modelChoice(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target, int multiprocessors,
+                        runtime::DiskCache *onDisk) {
   try {
     const std::vector<KernelArg> standing = withBuckets(args);
     Config asked;
@@ -75,7 +78,7 @@ ModelChoice modelChoice(const detail::KernelDesc &kernel, std::span<const Kernel
     if (!hasOpenPicks(asked))
       return {std::nullopt, "nothing to choose"};
     // Kept beside the code on disk: an artifact without code, whose log is the choice and why.
-    runtime::DiskCache &disk = runtime::KernelCache::global().disk();
+    runtime::DiskCache &disk = onDisk ? *onDisk : runtime::KernelCache::global().disk();
     const std::string key = keyText(module, asked, standing, target, multiprocessors);
     if (auto known = disk.find(key).artifact) {
       const std::size_t end = known->ptxasLog.find('\n');

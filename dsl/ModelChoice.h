@@ -11,6 +11,10 @@
 #include <span>
 #include <string>
 
+namespace sectile::runtime {
+class DiskCache;
+}
+
 namespace sectile {
 
 /// What the model says of a launch.
@@ -20,12 +24,13 @@ struct ModelChoice {
 };
 
 /// The model's choice among the kernel's picks, schedules by rule, for a GPU with `multiprocessors`. Another choice than the
-/// first values is taken where the model predicts at most modelMargin of their time. Of many combinations those near the
+/// first values is taken where the model predicts at most modelMargin of their time, and knows how operands of products are loaded: on GPUs
+/// with products of warpgroups, by the TMA unit. Of many combinations those near the
 /// first values are looked at. The same on every process: it follows from the kernel, the buckets of the lengths (shapeBucket),
 /// the facts of pointers and strides, and the target. Costs a trace of every combination, or, where the kernel cache on disk has it,
-/// one trace. Never throws: a kernel that cannot be ranked keeps its first values.
+/// one trace. Never throws: a kernel that cannot be ranked keeps its first values. `disk` null: the process' kernel cache.
 SECTILE_API ModelChoice modelChoice(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target,
-                                    int multiprocessors);
+                                    int multiprocessors, runtime::DiskCache *disk = nullptr);
 
 /// The model errs; below this share of the first values' time it was not seen to be wrong about which is quicker.
 inline constexpr double modelMargin = 0.85;
