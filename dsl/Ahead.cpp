@@ -5,7 +5,9 @@
 #include "dsl/Choice.h"
 #include "dsl/ModelChoice.h"
 #include "ir/base/TargetList.h"
+#include "runtime/Launch.h"
 #include "runtime/Module.h"
+#include "runtime/Split.h"
 
 #include <sectile/Targets.h>
 
@@ -88,6 +90,31 @@ Chosen choose(const AheadJob &job, const Target &target, const std::vector<Recor
   return {std::nullopt, "first values: " + choice.why};
 }
 
+/// The same with programs of the last round shared, where a launch with the job's arguments on
+/// the target's chip would take that.
+std::shared_ptr<const CompiledKernel> fitted(const AheadJob &job, const Target &target, std::shared_ptr<const CompiledKernel> plain) {
+  std::vector<KernelArg> passed;
+  for (std::size_t i = 0; i < job.args.size(); ++i)
+    if (job.kernel.params[i].kind != detail::ParamDesc::Kind::constant)
+      passed.push_back(job.args[i]);
+  for (const GridAxis &axis : plain->launch.grid)
+    if (passed[static_cast<std::size_t>(axis.arg)].dims[static_cast<std::size_t>(axis.axis)] < 1)
+      return plain;
+  DeviceProperties device;
+  device.multiprocessors = target.smCount;
+  device.maxThreadsPerMultiprocessor = target.threadsPerSm;
+  device.registersPerMultiprocessor = target.registersPerSm;
+  device.sharedBytesPerMultiprocessor = target.sharedBytesPerSm;
+  const LaunchInfo &info = plain->launch;
+  const std::int64_t programs = runtime::gridPrograms(info, passed, {job.kernel.name, {}});
+  if (!info.split.stream || info.split.possible || plain->config.streamk != 0 ||
+      !runtime::sharingPays(info, passed, programs, plain->module->artifact().registers, device))
+    return plain;
+  Config config = parseChoice(choiceText(plain->config)).value_or(Config());
+  config.streamk = 2;
+  return compile(job.kernel, job.args, &config, std::string(target.arch), true, nullptr);
+}
+
 /// The variants of a job for a target, in the order of its configurations.
 void compileJob(const AheadJob &job, const std::string &name, const Target &target, const Chosen &chosen, bool mayFallBack, std::vector<AheadVariant> &out) {
   const std::string arch(target.arch);
@@ -106,9 +133,11 @@ void compileJob(const AheadJob &job, const std::string &name, const Target &targ
   const Config *config = used.config ? &*used.config : nullptr;
   if (!compiled)
     compiled = compile(job.kernel, job.args, config, arch, true, nullptr);
+  compiled = fitted(job, target, compiled);
+  const Config asCompiled = parseChoice(choiceText(compiled->config)).value_or(Config());
   out.push_back({&job, name, arch, used.origin, compiled, compiled->launch.assumesApart});
   if (compiled->launch.assumesApart)
-    out.push_back({&job, name, arch, used.origin, compile(job.kernel, job.args, config, arch, false, nullptr), false});
+    out.push_back({&job, name, arch, used.origin, compile(job.kernel, job.args, &asCompiled, arch, false, nullptr), false});
 }
 
 std::string tableOf(const std::vector<AheadVariant> &variants) {

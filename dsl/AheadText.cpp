@@ -189,8 +189,8 @@ private:
       source += fmt::format("static const sectile_map maps_{}[] = {{\n{}}};\n", id, maps);
     if (info.split.possible) {
       auto text = [&](const LaunchNumber &n) { return fmt::format("{{{}, {}, {}}}", param(n.arg), n.axis, n.value); };
-      source += fmt::format("static const sectile_split split_{} = {{{}, {}, {}, {}, {}, {}}};\n", id, text(info.split.lower), text(info.split.upper),
-                            text(info.split.step), info.split.minTrips, info.split.parts, info.split.partBytes);
+      source += fmt::format("static const sectile_split split_{} = {{{}, {}, {}, {}, {}, {}, {:d}}};\n", id, text(info.split.lower), text(info.split.upper),
+                            text(info.split.step), info.split.minTrips, info.split.parts, info.split.partBytes, info.split.stream);
     }
     std::string grid, covers, facts, constants;
     for (const GridAxis &g : info.grid)

@@ -207,6 +207,8 @@ static int64_t number_of(const sectile_kernel *k, const sectile_number *n, const
   return p->is_signed ? (int64_t)high >> unused : (int64_t)(high >> unused);
 }
 
+static const int64_t most_workspace = INT64_C(256) << 20; /* bytes that the parts of one launch may leave */
+
 /* Blocks of this code that the GPU holds at once, by threads, registers and shared memory. */
 static int64_t blocks_in_flight(const sectile_variant *v, int registers, const gpu *g) {
   const int threads = v->threads > 1 ? v->threads : 1;
@@ -217,11 +219,41 @@ static int64_t blocks_in_flight(const sectile_variant *v, int registers, const g
   return sectile_max(blocks, 1) * sectile_max(g->multiprocessors, 1);
 }
 
+/* Trips of the loop that is shared. */
+static int64_t trips_of(const sectile_kernel *k, const sectile_variant *v, const sectile_arg *args) {
+  const int64_t most = INT64_C(1) << 60, lower = number_of(k, &v->split->lower, args), upper = number_of(k, &v->split->upper, args), step = v->split->step.value;
+  return lower >= upper || lower < -most || upper > most || step > most ? 0 : ceil_div(upper - lower, step);
+}
+
+/* So few blocks that there are no more rounds than with all that the GPU holds. */
+static int64_t persistent_blocks(int64_t programs, int64_t held) { return ceil_div(programs, ceil_div(programs, sectile_max(held, 1))); }
+
+/* Blocks of a kernel whose blocks share its last programs, and how many of these. */
+static int64_t choose_shared(const sectile_kernel *k, const sectile_variant *v, const sectile_arg *args, int64_t programs, int registers, const gpu *g,
+                             int64_t *shared_out) {
+  const int64_t least = 4, trips = trips_of(k, v, args), plain = persistent_blocks(programs, blocks_in_flight(v, registers, g) / v->cluster);
+  int64_t blocks = blocks_in_flight(v, registers, g) / v->cluster, shared = programs;
+  *shared_out = 0;
+  if (trips < 2 || programs < 1 || blocks < 1 || programs % blocks == 0)
+    return plain;
+  if (programs < blocks) {
+    blocks = sectile_min(blocks, programs * (trips / least));
+  } else { /* the last round; with the one before it where its trips are few for so many blocks */
+    shared = programs % blocks;
+    if (shared * trips / blocks < least)
+      shared += blocks;
+  }
+  if (blocks <= 0 || blocks <= programs % blocks || shared * trips / blocks < least || shared > counter_bytes / 4 ||
+      (shared + blocks) * v->split->part_bytes > most_workspace)
+    return plain;
+  *shared_out = shared;
+  return blocks;
+}
+
 /* How many blocks share the loop of a program, and its trips per block (-1: all). */
 static int64_t choose_parts(const sectile_kernel *k, const sectile_variant *v, const sectile_arg *args, int64_t programs, int registers, const gpu *g,
                             int64_t *trips_each) {
-  const int64_t most = INT64_C(1) << 60, lower = number_of(k, &v->split->lower, args), upper = number_of(k, &v->split->upper, args), step = v->split->step.value;
-  const int64_t trips = lower >= upper || lower < -most || upper > most || step > most ? 0 : ceil_div(upper - lower, step);
+  const int64_t trips = trips_of(k, v, args);
   *trips_each = -1;
   if (trips < 2 || programs < 1 || programs > counter_bytes / 4)
     return 1;
@@ -230,7 +262,7 @@ static int64_t choose_parts(const sectile_kernel *k, const sectile_variant *v, c
     parts = sectile_min(blocks_in_flight(v, registers, g) / programs, trips / v->split->min_trips);
   parts = sectile_min(sectile_min(parts, trips), 65535);
   if (v->split->part_bytes > 0)
-    parts = sectile_min(parts, (INT64_C(256) << 20) / v->split->part_bytes / programs);
+    parts = sectile_min(parts, most_workspace / v->split->part_bytes / programs);
   if (parts < 2)
     return 1;
   *trips_each = ceil_div(trips, parts);
@@ -342,19 +374,24 @@ static sectile_status launch_in(const sectile_kernel *k, int variant, gpu *g, st
   TRY(load(k, v, g, &code));
   TRY(check_pointers(k, g, code, args));
 
-  int64_t blocks = (int64_t)programs, parts = 1, trips = -1;
+  int64_t blocks = (int64_t)programs, parts = 1;
   if (v->split) {
-    parts = choose_parts(k, v, args, blocks, code->registers, g, &trips);
+    int64_t needed = 0, number = -1; /* the kernel's last parameter: trips of one part, or shared programs */
     address_t memory = 0;
-    if (parts > 1)
-      TRY(find_workspace(k->name, g, stream, counter_bytes + blocks * parts * v->split->part_bytes, &memory));
+    if (v->split->stream) {
+      blocks = choose_shared(k, v, args, blocks, code->registers, g, &number);
+      needed = number ? counter_bytes + (number + blocks) * v->split->part_bytes : 0;
+    } else {
+      parts = choose_parts(k, v, args, blocks, code->registers, g, &number);
+      needed = parts > 1 ? counter_bytes + blocks * parts * v->split->part_bytes : 0;
+    }
+    if (needed)
+      TRY(find_workspace(k->name, g, stream, needed, &memory));
     room &= append(&p, &memory, 8, 8);
-    room &= append(&p, &trips, 8, 8);
+    room &= append(&p, &number, 8, 8);
   }
-  if (v->persistent) { /* so few blocks that there are no more rounds than with all that the GPU holds */
-    const int64_t held = sectile_max(blocks_in_flight(v, code->registers, g) / v->cluster, 1);
-    blocks = ceil_div(blocks, ceil_div(blocks, held));
-  }
+  if (v->persistent && !v->split)
+    blocks = persistent_blocks(blocks, blocks_in_flight(v, code->registers, g) / v->cluster);
   for (int i = 0; i < v->map_count; ++i) {
     _Alignas(64) unsigned char map[map_bytes];
     TRY(encode(k, &v->maps[i], args, g, map));

@@ -95,6 +95,7 @@ typedef struct {
 typedef struct {
   sectile_number lower, upper, step;
   int64_t min_trips, parts, part_bytes;
+  int stream; /* the blocks of a persistent kernel share its last programs */
 } sectile_split;
 
 typedef struct {

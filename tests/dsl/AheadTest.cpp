@@ -13,6 +13,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
@@ -112,14 +113,18 @@ std::vector<sectile_arg> inC(std::span<const KernelArg> args) {
   return all;
 }
 
-/// What a launch passes to the driver. `hidden`: offset of 8 bytes that need not be the same, for they are a workspace's address or
-/// lie between parameters; -1: none.
-std::string passed(std::ptrdiff_t hidden = -1) {
+/// Bytes of the parameters that need not be the same, from and to: a workspace's address, and what lies between parameters.
+using Hidden = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// What a launch passes to the driver.
+std::string passed(const Hidden &hidden) {
   FakeCudaState &s = fake();
   std::string text = fmt::format("grid {} {} {} block {} {} {} shared {} {} stream {} context {} bytes {}:", s.gridX, s.gridY, s.gridZ, s.blockX, s.blockY, s.blockZ,
                                  s.sharedBytes, s.dynamicSharedBytes, s.stream, s.contextAtLaunch, s.paramBytes);
-  for (std::size_t i = 0; i < s.paramBytes; ++i)
-    text += hidden >= 0 && i >= std::size_t(hidden) && i < std::size_t(hidden) + 8 ? " --" : fmt::format(" {:02x}", s.params[i]);
+  for (std::size_t i = 0; i < s.paramBytes; ++i) {
+    const bool isHidden = std::any_of(hidden.begin(), hidden.end(), [&](const auto &h) { return i >= h.first && i < h.second; });
+    text += isHidden ? " --" : fmt::format(" {:02x}", s.params[i]);
+  }
   return text;
 }
 
@@ -127,7 +132,7 @@ const test::Environment onFake = {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {
 
 /// Launches by the library and in C; a word for each difference.
 template <class K, class... A>
-std::string compare(const Loaded &c, const K &k, const std::string &name, const Stream &stream, const Config &config, std::ptrdiff_t hidden, A &&...args) {
+std::string compare(const Loaded &c, const K &k, const std::string &name, const Stream &stream, const Config &config, const Hidden &hidden, A &&...args) {
   std::memset(fake().params, 0, sizeof fake().params);
   const int launches = fake().launches;
   k.with(config)(stream, std::forward<A>(args)...);
@@ -162,16 +167,34 @@ TEST_CASE("Launches in C pass what the library passes: scalars, constants, cover
     auto job = [](const auto &k, const auto &args, Config config) { return AheadJob{k.desc(), k.desc().name, {args.begin(), args.end()}, {std::move(config)}}; };
     const Loaded c({job(scale, scaled, Config().set("B", 128)), job(addConst, added, Config().set("B", 64)), job(rowSums, rows, Config()),
                     job(columnSums, columns, sumsBy), job(matmul, multiplied, product)});
-    std::string wrong = compare(c, scale, "scale", stream, Config().set("B", 128), -1, x1, y1, 2.5f, i8(-3));
-    wrong += compare(c, scale, "scale", stream, Config().set("B", 128), -1, Tensor<const f32, 1>(x.data(), {8}), Tensor<f32, 1>(y.data(), {8}), -1.0f, i8(127));
-    wrong += compare(c, addConst, "add_const", stream, Config().set("B", 64), -1, Tensor<i32, 1>(ints), -7, 40);
-    wrong += compare(c, rowSums, "row_sums", stream, Config(), -1, Tensor<const f32, 2>(x), Tensor<f32, 1>(y.data(), {70}));
+    std::string wrong = compare(c, scale, "scale", stream, Config().set("B", 128), {}, x1, y1, 2.5f, i8(-3));
+    wrong += compare(c, scale, "scale", stream, Config().set("B", 128), {}, Tensor<const f32, 1>(x.data(), {8}), Tensor<f32, 1>(y.data(), {8}), -1.0f, i8(127));
+    wrong += compare(c, addConst, "add_const", stream, Config().set("B", 64), {}, Tensor<i32, 1>(ints), -7, 40);
+    wrong += compare(c, rowSums, "row_sums", stream, Config(), {}, Tensor<const f32, 2>(x), Tensor<f32, 1>(y.data(), {70}));
     // 2 tensors: 5 and 3 words, then the workspace.
-    wrong += compare(c, columnSums, "column_sums", stream, sumsBy, 64, Tensor<const f32, 2>(big), Tensor<f32, 1>(sums));
+    wrong += compare(c, columnSums, "column_sums", stream, sumsBy, {{64, 72}}, Tensor<const f32, 2>(big), Tensor<f32, 1>(sums));
     if (fake().gridY < 2)
       wrong += "the loop is not shared";
     // 15 words of arguments, then nothing up to the next multiple of 64.
-    wrong += compare(c, matmul, "matmul", stream, product, 120, Tensor<const bf16, 2>(a), Tensor<const bf16, 2>(b), Tensor<bf16, 2>(r));
+    wrong += compare(c, matmul, "matmul", stream, product, {{120, 128}}, Tensor<const bf16, 2>(a), Tensor<const bf16, 2>(b), Tensor<bf16, 2>(r));
+    // Programs of the last round shared (by hand, and where a launch would), operands that threads copy.
+    Buffer<bf16> la(stream, 2176, 4096), lb(stream, 4096, 1152), lr(stream, 2176, 1152), oa(stream, 1000, 520), ob(stream, 520, 776), orr(stream, 1000, 776);
+    Config shared = product;
+    shared.streamk = 2;
+    for (const Config &config : {shared, product}) {
+      const auto long3 = matmul.pack(Tensor<const bf16, 2>(la), Tensor<const bf16, 2>(lb), Tensor<bf16, 2>(lr));
+      const Loaded more({job(matmul, long3, config)});
+      wrong += compare(more, matmul, "matmul", stream, config, {{120, 128}, {136, 192}}, Tensor<const bf16, 2>(la), Tensor<const bf16, 2>(lb), Tensor<bf16, 2>(lr));
+      if (config.streamk == 2 && !(more.kernel("matmul").variants[0].split && more.kernel("matmul").variants[0].split->stream))
+        wrong += "nothing is shared";
+    }
+    const auto skewed = matmul.pack(Tensor<const bf16, 2>(oa), Tensor<const bf16, 2>(ob), Tensor<bf16, 2>(orr));
+    Config byThreads = product;
+    byThreads.async = 2;
+    const Loaded copied({job(matmul, skewed, byThreads)});
+    wrong += compare(copied, matmul, "matmul", stream, byThreads, {{120, 128}}, Tensor<const bf16, 2>(oa), Tensor<const bf16, 2>(ob), Tensor<bf16, 2>(orr));
+    if (std::string(copied.kernel("matmul").variants[0].config).find("async=2") == std::string::npos)
+      wrong += "threads copy nothing: " + std::string(copied.kernel("matmul").variants[0].config);
     if (fake().encodedMaps < 4 || c.kernel("matmul").variants[0].map_count < 2)
       wrong += "no tensor maps";
     // An empty grid launches nothing.
@@ -273,6 +296,46 @@ TEST_CASE("Of several variants in C the one with the strongest memory facts is t
   });
   INFO(child.errors);
   CHECK(child.said == "B=128 0; B=128 0; B=32 1; B=32 1; B=64 3; B=64 2; B=64 3; B=64 2; ");
+}
+
+TEST_CASE("In C too a stream and a capture have workspaces of their own, and loading leaves captures alone", "[dsl][ahead]") {
+  const auto child = test::inChild(onFake, [&]() -> std::string {
+    runtime::reloadEnv();
+    Stream first(Device::gpu(0)), second(Device::gpu(0));
+    Buffer<f32> x(first, 4096, 256), y(first, 256);
+    const auto args = columnSums.pack(Tensor<const f32, 2>(x), Tensor<f32, 1>(y));
+    const Loaded c({{columnSums.desc(), "column_sums", {args.begin(), args.end()}, {Config().set("BR", 16).set("BC", 128)}}});
+    const auto releaseStream = c.function<decltype(sectile_release_stream)>("sectile_release_stream");
+    FakeCudaState &s = fake();
+    std::string wrong;
+    auto expect = [&](bool ok, const char *what) { wrong += ok ? "" : std::string(what) + "; " + c.error() + "; "; };
+    auto workspace = [&](const Stream &stream, const auto &packed) {
+      expect(c.launch("column_sums", stream, inC(packed)) == SECTILE_OK, "launch");
+      std::uint64_t address = 0;
+      std::memcpy(&address, s.params + 64, sizeof address); // behind 5 and 3 words
+      return address;
+    };
+    const int before = s.liveAllocations;
+    const std::uint64_t one = workspace(first, args);
+    expect(one && workspace(first, args) == one, "a stream keeps its workspace");
+    const std::uint64_t two = workspace(second, args);
+    expect(two && two != one, "streams share one");
+    setenv("FAKECUDA_CAPTURE", "7", 1);
+    const std::uint64_t captured = workspace(first, args);
+    expect(captured && captured != one && workspace(first, args) == captured, "a capture");
+    setenv("FAKECUDA_CAPTURE", "8", 1);
+    expect(workspace(first, args) != captured, "another capture");
+    unsetenv("FAKECUDA_CAPTURE");
+    expect(s.liveAllocations == before + 4, fmt::format("{} allocations", s.liveAllocations - before).c_str());
+    expect(s.loads == 1 && s.relaxedLoads == 1, "loads");
+    expect(s.setBytes == 4 * 16384, fmt::format("{} bytes are set to 0", s.setBytes).c_str());
+    // What captures have stays with them.
+    expect(releaseStream(first.native()) == SECTILE_OK && s.liveAllocations == before + 3, "release");
+    expect(workspace(second, args) == two, "the other stream's");
+    return wrong;
+  });
+  INFO(child.errors);
+  CHECK(child.said == "");
 }
 
 TEST_CASE("Errors in C are values that name the fact", "[dsl][ahead]") {
