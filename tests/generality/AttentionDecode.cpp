@@ -95,7 +95,7 @@ template <class T, class C, Find find> void decodeCase(Run &run, Decode p) {
   };
   if (!run.ptxFolder.empty())
     withShares([&](const auto &...args) {
-      const Code code = codeOf(run, sizeof(T), p.M);
+      const Code code = codeOf(sizeof(T), p.M);
       writePtx(run, sample::decodeShares<T, C, find>, config, code.instruction, code.spills, args...);
     });
   withShares(
