@@ -527,7 +527,7 @@ class Completion(Cli):
     def test_bash(self):
         self.write("kernel.mlir", ADD)
         (self.folder / "kernels").mkdir()
-        commands = ["cache", "completion", "emit", "env", "explain", "run", "targets", "tune", "version"]
+        commands = ["build", "cache", "completion", "emit", "env", "explain", "run", "targets", "tune", "version"]
         self.assertEqual(self.bash(""), commands)
         self.assertEqual(self.bash("ca"), ["cache"])
         self.assertEqual(self.bash("cache", ""), ["list", "prune"])
@@ -545,7 +545,8 @@ class Completion(Cli):
         self.assertEqual(self.bash("run", "kernel.mlir", "--dev"), ["--device"])
         self.assertEqual(self.bash("run", "kernel.mlir", "--device", ""), ["executor", "gpu", "interpreter"])
         self.assertEqual(self.bash("explain", "kernel.mlir", "--"), sorted(
-            ["--help", "--arch", "--warps", "--cluster", "--stages", "--blocks", "--raster", "--split", "--arg", "--json", "--bandwidth"]))
+            ["--help", "--arch", "--warps", "--cluster", "--stages", "--blocks", "--raster", "--split", "--async", "--pingpong", "--multicast", "--snake", "--streamk", "--overlap",
+             "--arg", "--json", "--bandwidth"]))
         self.assertEqual(self.bash("explain", "--arch", "sm_9"), ["sm_90a"])
         self.assertEqual(self.bash("completion", ""), ["bash", "fish", "zsh"])
         self.assertEqual(self.bash("targets", "--js"), ["--json"])
