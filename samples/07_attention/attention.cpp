@@ -70,10 +70,11 @@ sample::Job job(const sample::Options &options, const char *name, const Kernel &
     std::tuple<Buffer<Extra>...> more{upload(stream, extra)...};
     auto call = std::apply(
         [&](auto &...tensors) {
-          return kernel.prepare(Tensor<const T, 4>(Q.data(), q.dims, q.strides),
-                                Tensor<const T, 4>(K.data(), k.dims, k.strides),
-                                Tensor<const T, 4>(V.data(), v.dims, v.strides),
-                                Tensor<Out, 4>(O.data(), o.dims, o.strides), Lse, scale, tensors...);
+          return kernel.with(sample::attentionConfig(q.dims, k.dims, v.dims))
+              .prepare(Tensor<const T, 4>(Q.data(), q.dims, q.strides),
+                       Tensor<const T, 4>(K.data(), k.dims, k.strides),
+                       Tensor<const T, 4>(V.data(), v.dims, v.strides),
+                       Tensor<Out, 4>(O.data(), o.dims, o.strides), Lse, scale, tensors...);
         },
         more);
     call(stream);

@@ -4,7 +4,10 @@
 
 #include <sectile/sectile.h>
 
+#include <array>
 #include <cstdint>
+#include <source_location>
+#include <string>
 #include <type_traits>
 
 namespace sample {
@@ -124,4 +127,37 @@ inline constexpr auto packedAttention = variantKernel<variant>(
                                c.DV, c.maximum);
       });
     });
+
+/// Numbers for a launch on tensors of these dims, [B, H, S, d]: tiles as wide as the heads, where the bucket
+/// of `cfg.cover` would be wider. A UserError [attention_shape] says at the caller's line which dims do not
+/// fit each other.
+inline Config attentionConfig(const std::array<std::int64_t, 4> &q, const std::array<std::int64_t, 4> &k,
+                              const std::array<std::int64_t, 4> &v,
+                              std::source_location where = std::source_location::current()) {
+  auto refuse = [&](const std::string &message, const std::string &wayOut) {
+    throw UserError({where, "attention", "attentionConfig", message, "attention_shape", wayOut});
+  };
+  auto differ = [&](const char *what, std::int64_t a, std::int64_t b, const char *wayOut) {
+    if (a != b)
+      refuse(std::string(what) + " " + std::to_string(a) + " and " + std::to_string(b), wayOut);
+  };
+  differ("batches of Q and K are", q[0], k[0],
+         "one batch of keys for each of queries; strides of 0 repeat one");
+  differ("batches of K and V are", k[0], v[0], "a value for each key");
+  differ("heads of K and V are", k[1], v[1], "a value for each key");
+  differ("lengths of K and V are", k[2], v[2], "a value for each key");
+  differ("d of Q and K are", q[3], k[3], "d of V alone may be another");
+  if (k[1] < 1 || q[1] % k[1] != 0)
+    refuse(std::to_string(q[1]) + " heads of Q share " + std::to_string(k[1]) + " heads of K",
+           "a multiple of K's heads");
+  Config config;
+  auto fit = [&](const char *name, std::int64_t length) {
+    const std::int64_t rounded = (length + 15) / 16 * 16;
+    if (rounded > 0 && rounded < detail::coverBucket(length))
+      config.set(name, static_cast<int>(rounded));
+  };
+  fit("D", q[3]);
+  fit("DV", v[3]);
+  return config;
+}
 } // namespace sample

@@ -236,3 +236,40 @@ SECTILE_CASE("P07b/between/causal") {
 SECTILE_CASE("P07b/between/full") {
   packed<Variant{}, Align::start>(run, {{3, 4}, {4, 0}, {1, 200}, {0, 0}, {140, 1}});
 }
+
+SECTILE_CASE("attention/dims") {
+  using Dims = std::array<std::int64_t, 4>;
+  const Dims q{2, 6, 10, 96}, k{2, 3, 20, 96}, v{2, 3, 20, 64};
+  const Config fitted = sample::attentionConfig(q, k, v);
+  run.check(fitted.get("D") == 96 && !fitted.get("DV"),
+            "a tile of 96, where the bucket is 128: " + fitted.str());
+  run.check(sample::attentionConfig({1, 1, 1, 75}, {1, 1, 1, 75}, {1, 1, 1, 200}).str() == "D=80 DV=208",
+            "75 and 200");
+  auto refused = [&](const Dims &a, const Dims &b, const Dims &c, const std::string &what) {
+    run.refused([&] { sample::attentionConfig(a, b, c); }, {what, "attention_shape", "AttentionCases.cpp:"},
+                what);
+  };
+  refused(q, {3, 3, 20, 96}, v, "batches of Q and K are 2 and 3");
+  refused(q, k, {1, 3, 20, 64}, "batches of K and V are 2 and 1");
+  refused(q, k, {2, 6, 20, 64}, "heads of K and V are 3 and 6");
+  refused(q, k, {2, 3, 19, 64}, "lengths of K and V are 20 and 19");
+  refused(q, {2, 3, 20, 64}, v, "d of Q and K are 96 and 64");
+  refused(q, {2, 4, 20, 96}, {2, 4, 20, 64}, "6 heads of Q share 4 heads of K");
+  refused(q, {2, 0, 20, 96}, {2, 0, 20, 64}, "6 heads of Q share 0 heads of K");
+
+  // Heads of 80 with a tile of 80.
+  const auto wave = [](double f) { return [f](auto i) { return std::sin(f * double(i)); }; };
+  Guarded<bf16> Q(run, make<bf16>(40 * 80, wave(0.37))), K(run, make<bf16>(50 * 80, wave(0.11))),
+      V(run, make<bf16>(50 * 80, wave(0.23))), a(run, 40 * 80), b(run, 40 * 80);
+  Guarded<f32> la(run, 40), lb(run, 40);
+  const auto qv = Q.view(1, 1, 40, 80), kv = K.view(1, 1, 50, 80), vv = V.view(1, 1, 50, 80);
+  const Config narrow = sample::attentionConfig(qv.dims(), kv.dims(), vv.dims());
+  run.check(narrow.str() == "D=80 DV=80", narrow.str());
+  attention<bf16, sample::causal>.with(narrow)(run.stream(), qv, kv, vv, a.view(1, 1, 40, 80),
+                                               la.view(1, 1, 40), 0.5f);
+  attention<bf16, sample::causal>(run.stream(), qv, kv, vv, b.view(1, 1, 40, 80), lb.view(1, 1, 40), 0.5f);
+  run.stream().synchronize();
+  const std::vector<bf16> x = a.get(), y = b.get();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    run.check(std::abs(float(x[i]) - float(y[i])) <= 0.02f, fmt::format("O[{}]", i));
+}
