@@ -27,6 +27,18 @@ template <int N, auto choice> constexpr auto tiled = kernel("tiled", [](Tensor<c
 });
 constexpr auto inTurns = [](Config &cfg) { cfg.pingpong = 2; };
 constexpr auto shared = [](Config &cfg) { cfg.streamk = 2; };
+template <Maximum maximum>
+constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> Q, Tensor<const bf16, 2> K, Tensor<const bf16, 2> V,
+                                              Tensor<bf16, 2> O) {
+  auto [i] = grid(Q, {128});
+  Tile q = Q.load({i, 0}, {128, 64}), o = zeros<f32>({128, 64});
+  OnlineSoftmax st(128, 0.125f, maximum);
+  for (Tile j : range(0, K.dim(0), 128)) {
+    Tile p = st.update(mma(q, K.load({j, 0}, {128, 64}).t()), o);
+    o = mma(cast<bf16>(p), V.load({j, 0}, {128, 64}), o);
+  }
+  O.store({i, 0}, cast<bf16>(st.finish(o)));
+});
 int count(const std::string &text, std::string_view what) {
   int n = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
@@ -87,4 +99,31 @@ TEST_CASE("The PTX of a product whose last programs all blocks share", "[codegen
   CHECK(count(ptx, "atom.acq_rel.gpu.global.inc.u32") == 1);
   CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4);
   CHECK(count(ptx, "cp.async.bulk.tensor.2d.global.shared::cta") == 4);
+}
+
+TEST_CASE("The PTX of two products with a softmax between them", "[codegen][products]") {
+  auto emit = [](const auto &kernel) {
+    return kernel.emit("ptx", "sm_90a", matrix<const bf16>(2048, 64), matrix<const bf16>(2048, 64), matrix<const bf16>(2048, 64),
+                       matrix<bf16>(2048, 64));
+  };
+  const std::string exact = emit(softmax<Maximum::exact>), stale = emit(softmax<Maximum::stale>);
+  for (const std::string &ptx : {exact, stale}) {
+    INFO(ptx);
+    // Two loops, of whole blocks and of the last one: scores are waited for while the product with V goes on.
+    CHECK(count(ptx, "wgmma.wait_group.sync.aligned 1;") == 2);
+    // 4 steps of Q K^T that start at zero, then 8 of P V behind a fence of their own; no sum or weight is moved on the way.
+    const std::size_t wait = ptx.find("wgmma.wait_group.sync.aligned 1;"),
+                      first = ptx.rfind("setp.ne.b32 p, 0, 0; wgmma.mma_async", wait);
+    REQUIRE(first < wait);
+    const std::string between = ptx.substr(first, wait - first);
+    CHECK(count(between, "wgmma.mma_async") == 12);
+    CHECK(count(between, "wgmma.fence") == 1);
+    CHECK(count(between, "\tmov.") == 0);
+    // Weights go from the scores' registers into the product, results leave by the TMA unit.
+    CHECK(count(ptx, "st.shared") == 0);
+    CHECK(count(ptx, "st.global") == 0);
+    CHECK(count(ptx, "cp.async.bulk.tensor.2d.global") == 1);
+  }
+  // Each loop asks its warp whether a weight has become too large.
+  CHECK(count(stale, "vote.sync.any") == count(exact, "vote.sync.any") + 2);
 }
