@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sectile-tune-bench`: how good and how quick the tuner is on a GPU. For every shape: a plain search, an exhaustive one over
 // the same space, and both choices timed again by turns. One JSON object per line.
+#include "tests/support/TuneKernels.h"
+
 #include <sectile/Error.h>
 #include <sectile/Timer.h>
 #include <sectile/Tuner.h>
@@ -22,17 +24,9 @@ using namespace sectile;
 
 namespace {
 
-constexpr auto matmul = kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
-  const int BM = cfg.pick("BM", {128, 64, 256}), BN = cfg.pick("BN", {256, 128, 192, 64, 32});
-  const int BK = cfg.pick("BK", {64, 32, 128});
-  auto [m, n] = grid(C, {BM, BN});
-  Tile acc = zeros<f32>({BM, BN});
-  for (Tile k : range(0, A.dim(1), BK))
-    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-  C.store({m, n}, cast<bf16>(acc));
-});
+constexpr auto &matmul = test::tunedMatmul<bf16>;
 constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> X, Tensor<bf16, 2> Y, Config &cfg) {
-  const int BR = cfg.pick("BR", {1, 2, 4, 8, 16, 32}), BC = cfg.cover("BC", X, 1);
+  const int BR = cfg.pick("BR", {1, 2, 4, 8, 16, 32, 3, 5, 6, 12}), BC = cfg.cover("BC", X, 1);
   auto [r] = grid(X, {BR});
   Tile x = cast<f32>(X.load({r, 0}, {BR, BC})), e = exp(x - max(x, 1));
   Y.store({r, 0}, cast<bf16>(e / sum(e, 1)));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shared library with kernels that `sectile tune` and `sectile build` load.
+#include "tests/support/TuneKernels.h"
+
 #include <sectile/Publish.h>
 #include <sectile/sectile.h>
 
@@ -31,16 +33,8 @@ constexpr auto columnSums = kernel("column_sums", [](Tensor<const float, 2> X, T
     total += X.load({r, c}, {BR, BC}).fill(0.0f);
   Y.store({c}, sum(total, 0).drop(0));
 });
-template <class T> constexpr auto matmul = kernel("matmul", [](Tensor<const T, 2> A, Tensor<const T, 2> B, Tensor<T, 2> C, Config &cfg) {
-  const int BM = cfg.pick("BM", {128, 64, 256}), BN = cfg.pick("BN", {256, 128, 192, 64, 32});
-  const int BK = cfg.pick("BK", {64, 32, 128});
-  auto [m, n] = grid(C, {BM, BN});
-  Tile acc = zeros<f32>({BM, BN});
-  for (Tile k : range(0, A.dim(1), BK))
-    acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-  C.store({m, n}, cast<T>(acc));
-});
 
-const bool published[] = {publish(scale), publish(lookUp), publish(softmax), publish(columnSums), publish(matmul<bf16>), publish(matmul<f16>, "matmul_f16")};
+const bool published[] = {publish(scale), publish(lookUp), publish(softmax), publish(columnSums), publish(test::tunedMatmul<bf16>),
+                          publish(test::tunedMatmul<f16>, "matmul_f16")};
 
 } // namespace
