@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of two iterations at a time: the first ones of an iteration, then the last ones of the iteration before.
 // RUN: sectile-opt %s --sectile-select-mma --sectile-overlap-products -cse | FileCheck %s
 // RUN: sectile-opt %s --sectile-select-mma --sectile-overlap-products=overlap=1 | FileCheck %s --check-prefix=NEVER

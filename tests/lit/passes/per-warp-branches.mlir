@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rare branch whose ways agree in rows without an element of the mask: each warp asks its own threads.
 // RUN: sectile-opt %s --sectile-select-mma=warps=4 --sectile-assign-layouts --sectile-lower-tile-to-tgpu -cse --sectile-lower-conversions --sectile-per-warp-branches | FileCheck %s
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Iterations in which masks hold everywhere run without them.
 // RUN: sectile-opt %s --sectile-split-masks --sectile-simplify -cse | FileCheck %s
 
