@@ -250,14 +250,16 @@ private:
   // --- order
 
   /// The number of the program that block b takes in its round r. Rounds go up and down the blocks, so that none always
-  /// has the longest of its round; see ir/ProgramOrder.h for the rest.
-  static Value inOrder(OpBuilder &b, tileir::GridOp grid, unsigned axis, bool descending, Value place, Value programs,
+  /// has the longest of its round; see ir/ProgramOrder.h for the rest. In 32 bits: a launch has fewer than 2^31 programs.
+  static Value inOrder(OpBuilder &b, tileir::GridOp grid, unsigned axis, bool descending, Value numberOfPlace, Value numberOfPrograms,
                        tgpu::BlockNumberOp blocks) {
     using enum tileir::BinaryFn;
     Location loc = grid.getLoc();
+    const Type i32 = b.getI32Type();
     auto op = [&](tileir::BinaryFn fn, Value x, Value y) { return binary(b, loc, fn, x, y); };
-    auto number = [&](int64_t n) { return indexConstant(b, loc, n); };
-    Value one = number(1), count = blocks.getCount();
+    auto number = [&](int64_t n) { return constant(b, loc, i32, IntegerAttr::get(i32, n)); };
+    auto narrow = [&](Value v) -> Value { return tileir::CastOp::create(b, loc, i32, v); };
+    Value place = narrow(numberOfPlace), programs = narrow(numberOfPrograms), count = narrow(blocks.getCount()), one = number(1);
     Value round = op(k_div, place, count), start = op(k_mul, round, count);
     // The last round may be short.
     Value inRound = op(k_min, count, op(k_sub, programs, start));
@@ -265,18 +267,17 @@ private:
     Value isBack = compare(b, loc, tileir::ComparePred::k_eq, op(k_bitand, round, one), one);
     place = select(b, loc, isBack, back, place);
 
-    Value along, inner = one, all = one; // programs along the axis, and of the axes behind it
-    for (unsigned d = 0; d < grid.getNumResults(); ++d) {
+    Value along, inner; // programs along the axis, and of the axes behind it, if there are some
+    for (unsigned d = axis; d < grid.getNumResults(); ++d) {
       Value dim = tileir::DimOp::create(b, loc, grid.getX(), int64_t(d));
       const int64_t size = grid.getSizes()[d];
-      Value n = op(k_div, op(k_add, dim, number(size - 1)), number(size));
-      all = op(k_mul, all, n);
+      Value n = narrow(binary(b, loc, k_div, binary(b, loc, k_add, dim, indexConstant(b, loc, size - 1)), indexConstant(b, loc, size)));
       if (d == axis)
         along = n;
-      else if (d > axis)
-        inner = op(k_mul, inner, n);
+      else
+        inner = inner ? op(k_mul, inner, n) : n;
     }
-    Value others = op(k_div, all, along);
+    Value others = op(k_div, programs, along);
     Value height = op(k_max, one, op(k_div, op(k_mul, number(roundsOfSection), count), along)); // others of a section
     Value ofSection = op(k_mul, height, along);
     Value section = op(k_div, place, ofSection), in = op(k_rem, place, ofSection), firstOther = op(k_mul, section, height);
@@ -284,8 +285,9 @@ private:
     Value at = op(k_div, in, height), other = op(k_add, firstOther, op(k_rem, in, height));
     if (descending)
       at = op(k_sub, op(k_sub, along, one), at);
-    Value outer = op(k_div, other, inner), innermost = op(k_rem, other, inner);
-    return op(k_add, op(k_mul, op(k_add, op(k_mul, outer, along), at), inner), innermost);
+    Value result = inner ? op(k_add, op(k_mul, op(k_add, op(k_mul, op(k_div, other, inner), along), at), inner), op(k_rem, other, inner))
+                         : op(k_add, op(k_mul, other, along), at);
+    return tileir::CastOp::create(b, loc, b.getIndexType(), result);
   }
 
   /// Loops of the program with staged loads whose iterations may come in any order go backwards in every second program.

@@ -26,13 +26,13 @@ enum class Maximum : std::uint8_t {
 ///     }
 ///     O.store(at, st.finish(o));
 ///
-/// The softmax is that of scores * scale. `scale` is above 0 and finite, and so is scale * log2(e) times each score that is.
+/// The softmax is that of scores * scale, for `scale` above 0 and finite, whatever the size of the scores.
 /// Scores that do not exist (tails, `keep`) have weight 0, like those of -inf. A row without any score has weights and result 0 and
 /// a log-sum-exp of -inf; a row with a score of +inf or NaN is NaN.
 struct OnlineSoftmax {
   Tile factor; ///< scale * log2(e), a scalar of f32
-  Tile top;    ///< what is subtracted from score * factor, [rows, 1] of f32; -inf before the first score
-  Tile total;  ///< sum of exp2(score * factor - top) in `parts` parts, [rows, parts] of f32
+  Tile top;    ///< the score whose weight is 1, [rows, 1] of f32; -inf before the first score
+  Tile total;  ///< sum of exp2((score - top) * factor) in `parts` parts, [rows, parts] of f32
   Maximum maximum;
   float bound; ///< of a part of the sum over a block, for Maximum::stale
 
@@ -75,7 +75,7 @@ struct OnlineSoftmax {
     return select(none, 0.0f, weighted * (1.0f / select(none, 1.0f, all)));
   }
   /// log of the sum of exp(score * scale), [rows, 1].
-  Tile lse() const { return (top + log2(sum(total, 1))) * 0.693147181f; }
+  Tile lse() const { return top * (factor * 0.693147181f) + log2(sum(total, 1)) * 0.693147181f; }
 
 private:
   static float boundOf(DType weights) {
@@ -89,9 +89,22 @@ private:
       return 0x1p24f;
     }
   }
-  /// Without any score yet the top is -inf, and -inf - -inf would be NaN.
-  static Tile baseOf(const Tile &top) { return select(top == -std::numeric_limits<float>::infinity(), 0.0f, top); }
-  Tile weightsOf(const Tile &scores, const Tile &base) const { return exp2(fma(scores, factor, -base)); }
+  /// What scores of a row are multiplied with before a base is subtracted, each [rows, 1].
+  struct Exponent {
+    Tile factor, base;
+  };
+  /// Of rows whose top is `top`. Where the product of the two is so large that rounding it moves the exponent by more than an f32
+  /// can hold, scores that are not the top itself are so far below it that their weight is 0 with a factor of 1 too, and their
+  /// difference to the top is exact. Without any score yet the top is -inf, and -inf - -inf would be NaN.
+  Exponent exponentOf(const Tile &top) const {
+    Tile scaled = top * factor, small = abs(scaled) < 0x1p30f, none = top == -std::numeric_limits<float>::infinity();
+    return {select(small, factor, 1.0f), select(none, 0.0f, select(small, scaled, top))};
+  }
+  static Tile weightsOf(const Tile &scores, const Exponent &e) { return exp2(fma(scores, e.factor, -e.base)); }
+  /// exp2 of the difference of two tops: before, and now. 0 before the first score.
+  static Tile rescaleOf(const Tile &before, const Exponent &old, const Exponent &now) {
+    return select(before == -std::numeric_limits<float>::infinity(), 0.0f, exp2(old.base - now.base));
+  }
   static Tile partsOf(const Tile &weights) {
     const int rows = weights.length(0), columns = weights.length(1);
     if (columns % (2 * parts))
@@ -102,9 +115,10 @@ private:
 
   Tile exactly(const Tile &scores, Tile &rescale) {
     Tile s = fill(scores, -std::numeric_limits<float>::infinity());
-    Tile next = max(top, max(s, 1) * factor), base = baseOf(next);
-    Tile weights = weightsOf(s, base);
-    rescale = exp2(top - base);
+    Tile next = max(top, max(s, 1));
+    const Exponent old = exponentOf(top), now = exponentOf(next);
+    Tile weights = weightsOf(s, now);
+    rescale = rescaleOf(top, old, now);
     total = total * rescale + partsOf(weights);
     top = next;
     return weights;
@@ -113,13 +127,15 @@ private:
   /// `rescaleAll(factors)` is traced where the maximum is found anew. Rows that need it not come out as they went in.
   template <class F> Tile unlessLarger(const Tile &scores, F rescaleAll) {
     Tile s = fill(scores, -std::numeric_limits<float>::infinity());
-    Tile weights = weightsOf(s, baseOf(top)), part = partsOf(weights);
+    const Exponent old = exponentOf(top);
+    Tile weights = weightsOf(s, old), part = partsOf(weights);
     Tile larger = ~(part <= bound) | (top == -std::numeric_limits<float>::infinity());
     when(any(any(larger, 1), 0).drop(0, 1), [&] {
       Tile anew = any(larger, 1);
-      Tile next = select(anew, max(top, max(s, 1) * factor), top), base = baseOf(next);
-      Tile rescale = select(anew, exp2(top - base), 1.0f);
-      weights = weightsOf(s, base);
+      Tile next = select(anew, max(top, max(s, 1)), top);
+      const Exponent now = exponentOf(next);
+      Tile rescale = select(anew, rescaleOf(top, old, now), 1.0f);
+      weights = weightsOf(s, now);
       part = partsOf(weights);
       total = total * rescale;
       rescaleAll(rescale);

@@ -95,6 +95,19 @@ SECTILE_CASE("attention/scores/very_low") { // all of them: only differences cou
   scores[69] = -29998;
   chosenScores<bf16>(run, scores, {});
 }
+SECTILE_CASE("attention/scores/lowest") { // masks that add the lowest number, in rows where all keys have it, and where some have
+  for (float score : {-3e9f, -3e37f, -3.3e38f, 3e9f, 3e37f, 3.3e38f})
+    chosenScores<bf16>(run, scoresOf(70, score), {});
+  std::vector<float> scores = scoresOf(70, -3.3e38f);
+  scores[50] = 2; // seen alone
+  chosenScores<bf16>(run, scores, {});
+  scores = scoresOf(70, -2e38f);
+  scores[40] = scores[3] = -1e38f;
+  chosenScores<bf16>(run, scores, {});
+  scores = scoresOf(70, 1);
+  scores[60] = 3e38f;
+  chosenScores<bf16>(run, scores, {});
+}
 SECTILE_CASE("attention/scores/minus_infinity_by_mask") { // some keys are seen by no query
   Host host;
   host.score = [](double s, auto, auto, auto, auto k) { return k % 3 == 1 || k < 33 ? noScore : s; };

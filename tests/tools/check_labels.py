@@ -3,7 +3,7 @@
 """Every rule label that an error can carry is documented, and no document names one that is gone.
 
 Labels are found in the sources of dsl/, runtime/ and passes/, and those of ops in ir/: `check_c1` alike anywhere, other
-words where an error is made. Labels of ops and types stand as (mma_c1) in docs/language-ops.md or docs/tgpu-ops.md; all
+words where an error is made. Labels of ops and types stand as (mma_c1) in docs/language-ops.md, docs/tgpu-ops.md or docs/tgpu-types.md; all
 others in the first column of a table of docs/language.md, section "Rule labels".
 
 Usage: check_labels.py [--root DIR]     prints each violation, exits with 1 on any
@@ -22,7 +22,7 @@ BRACKETED = re.compile(r"\[([a-z][a-z_]*_c\d+)\]")
 # A statement that makes an error: its label is a lone word with an underscore, or its last lone word before a sentence.
 MAKES_ERROR = re.compile(r"\b(UserError|fail|failLater|refuse|user|error|badDevice|badOrder|rule)\b")
 ARCH = re.compile(r"sm_\d+a?")
-OP_DOCS = ("docs/language-ops.md", "docs/tgpu-ops.md")
+OP_DOCS = ("docs/language-ops.md", "docs/tgpu-ops.md", "docs/tgpu-types.md")
 TEXT = "docs/language.md"
 
 
@@ -89,6 +89,7 @@ GOOD = {
     "ir/D.cpp": 'broken(v, "x", "y z", "mma_c2", "w");',
     "docs/language-ops.md": "C1 (mma_c1): x. C2 (mma_c2): y.\n",
     "docs/tgpu-ops.md": "",
+    "docs/tgpu-types.md": "",
     "docs/language.md": "# L\n\n## Rule labels\n\n| label | rule | way out |\n|---|---|---|\n| `cell_unset`, `no_gpu` | a | b |\n"
                         "| `capture` | a | b |\n| `check_c1` | a | `other` |\n\n## More\n\n| `more` | a |\n",
 }

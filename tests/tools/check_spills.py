@@ -2,7 +2,7 @@
 """Assembles kernels and fails where code spills registers, ptxas warns of lost speed (C75xx), or products of warpgroups
 have become something else.
 
-    check_spills.py PROGRAM ARCH [--deps DIR]
+    check_spills.py PROGRAM ARCH [--deps DIR] [--most BYTES]
     check_spills.py --variants PROGRAM .. [--deps DIR]
     check_spills.py --self-test
 
@@ -166,6 +166,7 @@ def main():
     parser.add_argument("arch", nargs="?")
     parser.add_argument("--variants", nargs="+", default=[])
     parser.add_argument("--deps", default="")
+    parser.add_argument("--most", type=int, default=0, help="bytes of spills that a kernel may have")
     options = parser.parse_args()
     ptxas = find_ptxas(options.deps)
     if not ptxas:
@@ -185,7 +186,7 @@ def main():
             if done.returncode or "spill stores" not in log:
                 print(f"{file.name}: ptxas ended with {done.returncode}\n{log}")
                 failed += 1
-            for problem in problems(log):
+            for problem in problems(log, options.most):
                 print(f"{file.name}: {problem}")
                 failed += 1
     print(f"{len(files)} kernels, {failed} problems")

@@ -503,3 +503,35 @@ func.func @combine_parts_c3(%x: tensor<64xf32>) attributes {tile.kernel} {
   %last, %total = tgpu.combine_parts [#tile<binary_fn add>] %x : tensor<64xf32> -> tensor<64xf32>
   return
 }
+
+// -----
+
+func.func @combine_parts_c3_share(%x: tensor<64xf32>, %n: i32) attributes {tile.kernel} {
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %part, %first, %trips = tgpu.split_range %z to %s by %s min_trips 4 parts 0
+  // expected-error @+1 {{2 numbers in 'share', not four in the loop over programs of a kernel with tgpu.shared_programs [combine_parts_c3]}}
+  %last, %total = tgpu.combine_parts [#tile<binary_fn add>] %x of %z, %s : tensor<64xf32> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @shared_programs_c1() attributes {tile.kernel} {
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %a = tgpu.shared_programs %z to %s by %s
+  // expected-error @+1 {{not the only one at the top level of its kernel [shared_programs_c1]}}
+  %b = tgpu.shared_programs %z to %s by %s
+  return
+}
+
+// -----
+
+func.func @shared_programs_c1_bounds(%X: !tile.tensor<1, f32>) attributes {tile.kernel} {
+  %i = tile.grid %X [64] : !tile.tensor<1, f32> -> index
+  %s = tile.constant 64 : index
+  // expected-error @+1 {{lower is not known at the launch [shared_programs_c1]; use a constant, the length of an axis of an argument, or an integer argument}}
+  %a = tgpu.shared_programs %i to %s by %s
+  return
+}
