@@ -49,7 +49,7 @@ struct Product {
   std::int64_t firstK() const { return std::min<std::int64_t>(K, cut == 0 ? 0 : cut == 1 ? 8 : 3); }
   std::int64_t endK() const { return cut == 2 ? std::max(firstK(), K - 1) : K; }
   double work() const { return double(Z) * double(M + 1) * double(N + 1) * double(K + 8); }
-  bool byHand() const { return schedule.warps || schedule.stages || schedule.raster || schedule.cluster; }
+  bool byHand() const { return schedule.warps || schedule.stages || schedule.raster || schedule.cluster || schedule.async; }
   std::string text() const;
 };
 
