@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/EmitPtx.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
@@ -12,6 +13,7 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <mutex>
 
 extern "C" {
@@ -94,6 +96,32 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, std::string &e
   passes.run(module, modules);
 }
 
+/// Puts what LLVM left between the end of a loop and the wait for its last products behind that wait. Plain instructions alone move:
+/// none of them reads memory, and the wait has no operands in the text. ptxas takes any instruction there for one that
+/// reads sums under way, and then waits after every product (C7514).
+std::string waitsFirst(llvm::StringRef ptx) {
+  constexpr llvm::StringLiteral begin = "\t// begin inline asm", wait = "\twgmma.wait_group.sync.aligned ", end = "\t// end inline asm";
+  auto isPlain = [](llvm::StringRef line) {
+    for (const char *name : {"setp.", "selp.", "add.", "sub.", "and.", "or.", "xor.", "shl.", "shr.", "cvt.", "mov.b", "mul.", "mad."})
+      if (line.starts_with(std::string("\t") + name))
+        return !line.contains("wgmma");
+    return false;
+  };
+  llvm::SmallVector<llvm::StringRef, 0> lines;
+  ptx.split(lines, '\n');
+  for (size_t i = 0; i + 2 < lines.size(); ++i) {
+    if (lines[i] != begin || !lines[i + 1].starts_with(wait) || lines[i + 2] != end)
+      continue;
+    size_t first = i;
+    while (first > 0 && isPlain(lines[first - 1]))
+      --first;
+    // Behind the branch back of a loop only; elsewhere the order is LLVM's.
+    if (first > 0 && first < i && lines[first - 1].starts_with("\t@%p"))
+      std::rotate(lines.begin() + long(first), lines.begin() + long(i), lines.begin() + long(i + 3));
+  }
+  return llvm::join(lines, "\n");
+}
+
 } // namespace
 
 std::unique_ptr<llvm::TargetMachine> makeMachine(const Target &target, std::string &whyNot) {
@@ -151,7 +179,7 @@ bool emitPtx(llvm::Module &module, llvm::TargetMachine &machine, std::string &pt
     whyNot = errors;
     return false;
   }
-  ptx = text.str().str();
+  ptx = waitsFirst(text.str());
   return true;
 }
 

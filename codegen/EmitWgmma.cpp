@@ -248,7 +248,7 @@ llvm::Value *EmitContext::storePolicy(const View &x, std::int64_t elementBytes) 
     size = b.CreateMul(size, dim);
   auto policy = [&](const char *priority) {
     auto *type = llvm::FunctionType::get(b.getInt64Ty(), {}, false);
-    return b.CreateCall(llvm::InlineAsm::get(type, std::string("createpolicy.fractional.L2::") + priority + ".b64 $0;", "=l", false), {});
+    return b.CreateCall(llvm::InlineAsm::get(type, std::string("createpolicy.fractional.L2::") + priority + ".b64 $0;", "=l", /*hasSideEffects=*/true), {}); // where it is needed, not in a register throughout
   };
   return b.CreateSelect(b.CreateICmpSGT(size, i64(target.l2Bytes / 2)), policy("evict_first"), policy("evict_normal"));
 }

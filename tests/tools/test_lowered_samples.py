@@ -115,8 +115,8 @@ def conflicts(counters):
 
 
 # Conflicts that are known, by kernel and schedule: without pipelines the turned tile of keys lies in shared memory by its own
-# rows, and threads that hold columns of it write two bytes at a time.
-KNOWN = {("attention", "--stages=1"): 16384}
+# rows, and threads that hold columns of it write two bytes at a time; not with heads of 64.
+KNOWN = {("attention", "--stages=1"): {0, 16384}}
 
 
 def banks(sample, sectile):
@@ -133,11 +133,11 @@ def banks(sample, sectile):
                 status, out, problem = run(sectile, "run", file.name, *arguments(module, 16, 4096), "--device=executor", *schedule,
                                            "--counters")
             name = re.search(r"func\.func @(\w+)", module).group(1)
-            found, known = conflicts(out), KNOWN.get((name, " ".join(schedule)), 0)
-            if status or found != known:
+            found, known = conflicts(out), KNOWN.get((name, " ".join(schedule)), {0})
+            if status or found not in known:
                 print(f"failed: {name} {' '.join(schedule)}: {problem.strip() if status else f'{found} conflicts'}")
-            failed += bool(status or found != known)
-            passed += not (status or found != known)
+            failed += bool(status or found not in known)
+            passed += not (status or found not in known)
     return passed, failed
 
 

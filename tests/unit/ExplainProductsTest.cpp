@@ -44,7 +44,10 @@ const std::map<std::string, Explanation> &all() {
     for (const cases::CaseInfo &info : cases::registry()) {
       name = info.name;
       cases::Run run(false, true);
-      info.body(run); // its checks fail: nothing is computed
+      try {
+        info.body(run); // its checks fail: nothing is computed
+      } catch (const cases::Skip &) { // random ones are not looked at
+      }
     }
     generality::reader() = nullptr;
   }
@@ -134,6 +137,8 @@ TEST_CASE("a product on the fast path: instruction, pipe, roles, totals", "[expl
 TEST_CASE("what is not on the fast path has the pass, the line and a reason", "[explain]") {
   for (const auto &[name, e] : all()) {
     INFO(name << "\n" << explanationText(e));
+    if (name.starts_with("decode/")) // whose last kernel joins what the first has multiplied
+      continue;
     REQUIRE_FALSE(e.products.empty());
     bool hasFast = false;
     for (const ExplainedProduct &p : e.products) {

@@ -520,8 +520,8 @@ func.func @combine_parts_c3_share(%x: tensor<64xf32>, %n: i32) attributes {tile.
 func.func @shared_programs_c1() attributes {tile.kernel} {
   %z = tile.constant 0 : index
   %s = tile.constant 64 : index
-  %a = tgpu.shared_programs %z to %s by %s
   // expected-error @+1 {{not the only one at the top level of its kernel [shared_programs_c1]}}
+  %a = tgpu.shared_programs %z to %s by %s
   %b = tgpu.shared_programs %z to %s by %s
   return
 }
