@@ -294,8 +294,7 @@ Inferred inferFma(Type a, Type b, Type c, Violation &v) {
   for (auto [name, type] : {std::pair("b", b), std::pair("c", c)})
     if (type != a) // fma_c1
       return broken(v, "fma",
-                    describe(type) == describe(a) ? fmt::format("a and {} have different layouts", name)
-                                                  : fmt::format("a is {}, {} is {}", describe(a), name, describe(type)),
+                    fmt::format("a is {}, {} is {}", describe(a), name, describe(type)),
                     "fma_c1", fmt::format("cast or broadcast {} to {}", name, describe(a)));
   return a;
 }

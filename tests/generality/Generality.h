@@ -102,7 +102,9 @@ template <class K, class... A>
 void launchWith(Run &run, const K &kernel, Config config, double flops, const A &...args) {
   run.beat();
   if (!run.ptxFolder.empty())
-    writePtx(run, kernel, config, byteSize(kernel.pack(args...)[0].dtype) == 2 ? "HGMMA" : "nothing", 0, args...);
+    // Two registers of what a program needs behind its loop.
+    constexpr int fewSpills = 8;
+    writePtx(run, kernel, config, byteSize(kernel.pack(args...)[0].dtype) == 2 ? "HGMMA" : "nothing", fewSpills, args...);
   if (Reader read = reader()) {
     const auto packed = kernel.pack(args...);
     return read(detail::emit(kernel.desc(), packed, &config, "tile", "sm_90a", {}), packed);

@@ -226,7 +226,7 @@ Variant variant(std::size_t types, int major, TileChoice c, Form form = Form::pl
   if (c.m * c.n == 128 * 256 && epilogue == Epilogue::accumulate)
     v.spillBytes = 256;
   if (std::string_view(t.name).ends_with("to e4m3"))
-    v.spillBytes = 16;
+    v.spillBytes = 32;
   // Two operands that threads turn for the products, loaded before either is needed.
   if (t.bytesB == 1 && form == Form::sharedA)
     v.spillBytes = 1200;

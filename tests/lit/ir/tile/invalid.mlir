@@ -526,12 +526,3 @@ func.func @mma_c6(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16
   %d = tile.mma tf32 %a, %b, %c : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32>
   return
 }
-
-// -----
-
-#l = #tgpu.layout<"core=[64] reps=[1] reg=[(32)] lane=[(1),(2),(4),(8),(16)] warp=[]">
-func.func @fma_layouts(%a: tensor<64xf32, #l>, %b: tensor<64xf32>) {
-  // expected-error @+1 {{a and b have different layouts [fma_c1]; cast or broadcast b to f32 [64]}}
-  %z = "tile.fma"(%a, %b, %a) : (tensor<64xf32, #l>, tensor<64xf32>, tensor<64xf32, #l>) -> tensor<64xf32, #l>
-  return
-}
