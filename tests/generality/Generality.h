@@ -101,9 +101,8 @@ template <class K, class... A>
 template <class K, class... A>
 void launchWith(Run &run, const K &kernel, Config config, double flops, const A &...args) {
   run.beat();
+  constexpr int fewSpills = 8; // two registers of what a program needs behind its loop
   if (!run.ptxFolder.empty())
-    // Two registers of what a program needs behind its loop.
-    constexpr int fewSpills = 8;
     writePtx(run, kernel, config, byteSize(kernel.pack(args...)[0].dtype) == 2 ? "HGMMA" : "nothing", fewSpills, args...);
   if (Reader read = reader()) {
     const auto packed = kernel.pack(args...);
