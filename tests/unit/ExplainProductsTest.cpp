@@ -43,6 +43,9 @@ const std::map<std::string, Explanation> &all() {
     };
     for (const cases::CaseInfo &info : cases::registry()) {
       name = info.name;
+      // Products alone: kernels with a softmax between two of them have cases and PTX tests of their own.
+      if (name.starts_with("attention/") || name.starts_with("decode/") || name.starts_with("softmax/") || name.starts_with("gated"))
+        continue;
       cases::Run run(false, true);
       try {
         info.body(run); // its checks fail: nothing is computed
@@ -137,8 +140,6 @@ TEST_CASE("a product on the fast path: instruction, pipe, roles, totals", "[expl
 TEST_CASE("what is not on the fast path has the pass, the line and a reason", "[explain]") {
   for (const auto &[name, e] : all()) {
     INFO(name << "\n" << explanationText(e));
-    if (name.starts_with("decode/")) // whose last kernel joins what the first has multiplied
-      continue;
     REQUIRE_FALSE(e.products.empty());
     bool hasFast = false;
     for (const ExplainedProduct &p : e.products) {
