@@ -17,6 +17,8 @@
 /// is cheap to make again from the counter, addresses and loads, is made again. The order of all sums stays.
 
 #include "passes/Passes.h"
+#include "passes/RegisterBudget.h"
+#include "passes/Promotion.h"
 #include "passes/Support.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -36,9 +38,8 @@ using namespace sectile::passes;
 
 namespace {
 
-/// Registers of a thread that the tiles of an overlapped loop may take: 240 are there, some are needed for addresses,
-/// states of rows and temporaries.
-constexpr int64_t mostRegisters = 192;
+/// Registers of a thread that addresses, states of rows and temporaries need beside the tiles of an overlapped loop.
+constexpr int64_t otherRegisters = 48;
 
 class Overlapper {
 public:
@@ -186,11 +187,13 @@ private:
       add(product.getResult());
     for (MmaOp product : last) {
       add(product.getResult());
+      if (isPromoted(product, *findMma(std::string_view(product->getAttrOfType<tgpu::AtomAttr>(atomAttr).getName()))))
+        add(product.getResult()); // the short sums, beside those that they are added to
       if (crossing.contains(product.getA()))
         add(product.getA());
     }
     constexpr int64_t lanes = 32, registerBytes = 4;
-    return bytes / (launch.getWarps() * lanes * registerBytes) <= mostRegisters;
+    return bytes / (launch.getWarps() * lanes * registerBytes) <= consumerRegisters(launch.getWarps()) - otherRegisters;
   }
   static int64_t shapedBytes(Value v) {
     return llvm::product_of(shapeOf(v.getType())) * int64_t(byteSize(*dtypeOfType(elementOf(v.getType()))));
@@ -228,6 +231,16 @@ private:
     return number && number.getType().isInteger(1) ? std::optional(!number.getValue().isZero()) : std::nullopt;
   }
 
+  static bool isInfinity(Value v) {
+    Attribute attr;
+    if (!matchPattern(v, m_Constant(&attr)))
+      return false;
+    if (auto splat = dyn_cast<SplatElementsAttr>(attr))
+      attr = splat.getSplatValue<Attribute>();
+    auto number = dyn_cast<FloatAttr>(attr);
+    return number && number.getValue().isPosInfinity();
+  }
+
   /// In the first iteration what is carried is known, and so may be the way of a branch: as for a maximum that nothing has
   /// given yet. All lanes exist here, so one operand may decide alone.
   static void simplifyStart(Block &block, IRMapping &map) {
@@ -254,8 +267,10 @@ private:
       auto either = dyn_cast<BinaryOp>(op);
       const bool decided = (either && either.getFn() == BinaryFn::k_bitor && (truth(either.getA()) == true || truth(either.getB()) == true)) ||
                            (reduce && reduce.getKind() == ReduceKind::k_any && truth(reduce.getX()) == true);
-      if (decided)
-        constantTruth = constant(b, op->getLoc(), op->getResult(0).getType(), b.getBoolAttr(true));
+      auto less = dyn_cast<CompareOp>(op);
+      const bool never = less && less.getPred() == ComparePred::k_lt && isInfinity(less.getA()); // nothing is above it
+      if (decided || never)
+        constantTruth = constant(b, op->getLoc(), op->getResult(0).getType(), b.getBoolAttr(decided));
       auto branch = dyn_cast<scf::IfOp>(op);
       if (constantTruth) {
         replace(op, constantTruth);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Remarks.h"
+#include "passes/Promotion.h"
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
 #include "passes/TensorMaps.h"
@@ -243,7 +244,10 @@ void remarkProduct(func::FuncOp func, MmaOp op, const Target &target, const MmaR
     return say(Twine(warps / 4) + " warpgroups cannot share " + Twine(m) + " x " + Twine(n) + " by whole instructions");
   if (tf32 && query.a == DType::f32)
     return say("wgmma cuts low bits of f32 operands in shared memory, tf32 promises the nearest number");
-  const int64_t sums = int64_t(m) * n / (warps * target.warpSize);
+  if (keepsFewBits(*shaped) && k > mostShortTerms)
+    return say("tensor cores keep few bits of a sum of " + types + ", whose products of warpgroups have at most " + Twine(mostShortTerms) +
+               " terms in one tile, not " + Twine(k));
+  const int64_t sums = int64_t(m) * n / (warps * target.warpSize) * (isPromoted(op, *shaped) ? 2 : 1);
   say("its sums take " + Twine(sums) + " registers of each thread of " + Twine(warps) + " warps");
 }
 

@@ -5,6 +5,7 @@
 /// others become scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
 
 #include "passes/Passes.h"
+#include "passes/Promotion.h"
 #include "passes/Remarks.h"
 #include "passes/Support.h"
 
@@ -56,13 +57,10 @@ void widenF16(MmaOp op) {
   op.getResult().replaceAllUsesExcept(rounded, rounded);
 }
 
-/// Asynchronous products of fp8 keep few bits of a sum: 2544 for 2618 after 2560 positive terms (H200). The language promises
-/// f32 sums.
-bool isTooShort(const MmaRow &row) { return isFloat(row.a.dtype) && byteSize(row.a.dtype) == 1; }
-
-/// Of one thread.
+/// Of one thread. Short sums that threads add to longer ones are there beside those.
 int64_t registersOfSums(const Product &p, int warps, const Target &target) {
-  return int64_t(p.m) * p.n / (warps * target.warpSize);
+  const bool twice = p.groupRow && isPromoted(p.op, *p.groupRow);
+  return int64_t(p.m) * p.n / (warps * target.warpSize) * (twice ? 2 : 1);
 }
 
 Product findRow(MmaOp op, const Target &target, bool pipelined) {
@@ -74,14 +72,14 @@ Product findRow(MmaOp op, const Target &target, bool pipelined) {
   p.row = selectMma(target, query);
   // On warpgroups: with TMA for the operands, and as many accumulators as a thread can have beside the rest.
   if (pipelined && target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
-    if (const MmaRow *row = selectWgmma(target, query); row && !isTooShort(*row))
-      for (int groups : {2, 1}) {
-        auto grid = warpGrid(*row, p.m, p.n, p.k, groups * warpgroup);
-        if (!grid || registersOfSums(p, groups * warpgroup, target) > mostAccumulators)
-          continue;
-        p.groupRow = row;
-        p.groups = std::max(p.groups, groups);
-      }
+    if (const MmaRow *row = selectWgmma(target, query); row && (!keepsFewBits(*row) || p.k <= mostShortTerms)) {
+      p.groupRow = row;
+      for (int groups : {2, 1})
+        if (warpGrid(*row, p.m, p.n, p.k, groups * warpgroup) && registersOfSums(p, groups * warpgroup, target) <= mostAccumulators)
+          p.groups = std::max(p.groups, groups);
+      if (!p.groups)
+        p.groupRow = nullptr;
+    }
   return p;
 }
 

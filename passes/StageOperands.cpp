@@ -5,7 +5,8 @@
 /// a bounded load, possibly reshaped and permuted, comes by tgpu.stage_load where the TMA unit can read it and the
 /// addresses need no tiles, or where threads of the producer can copy it 4, 8 or 16 bytes at a time (AsyncLoads): by rule the
 /// first where both can. A computed a stays in registers, a computed b goes through a buffer of its own; what it is
-/// computed from is staged too, where it is a tile of some size that is loaded anew in each iteration.
+/// computed from is staged too, where it is a tile of some size that is loaded anew in each iteration. Products whose sums the
+/// tensor cores keep to few bits begin at zero, and threads add what they give to the sums (Promotion.h).
 ///
 /// A load and its shape ops are followed axis by axis: each axis of the operand is a run of axes of the tensor. The axis of
 /// stride 1 must be one axis of the operand alone, the others in their own order the other one: then the boxes of the load
@@ -13,6 +14,7 @@
 
 #include "passes/AsyncLoads.h"
 #include "passes/Passes.h"
+#include "passes/Promotion.h"
 #include "passes/Remarks.h"
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
@@ -142,13 +144,30 @@ private:
     b.setInsertionPoint(op);
     if (!stagedB)
       stagedB = copied(loc, bTile, row);
+    const bool promoted = isPromoted(op, row);
+    Value acc = promoted ? constant(b, loc, op.getType(), zeroOf(elementOf(op.getType()))) : op.getAcc();
     auto product = tgpu::WgmmaOp::create(b, loc, op.getType(), atom, stagedA ? stagedA->buffer : a, stagedA && stagedA->mn,
-                                         stagedB->buffer, stagedB->mn, op.getAcc());
-    op.getResult().replaceAllUsesWith(product.getResult());
+                                         stagedB->buffer, stagedB->mn, acc);
+    Value sum = product.getResult();
+    if (promoted) {
+      if (Operation *user = firstUser(op)) // until then the product is under way
+        b.setInsertionPoint(user);
+      sum = BinaryOp::create(b, loc, op.getType(), BinaryFn::k_add, op.getAcc(), sum);
+    }
+    op.getResult().replaceAllUsesWith(sum);
     op.erase();
     lowered.push_back(product);
     for (Value v : {a, bTile})
       eraseDead(v.getDefiningOp());
+  }
+
+  /// The first op of the product's block in which its result is used.
+  static Operation *firstUser(MmaOp op) {
+    Operation *first = nullptr;
+    for (Operation *user : op.getResult().getUsers())
+      if (Operation *here = op->getBlock()->findAncestorOpInBlock(*user); here && (!first || here->isBeforeInBlock(first)))
+        first = here;
+    return first;
   }
 
   static void eraseDead(Operation *op) {

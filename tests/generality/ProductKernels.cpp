@@ -287,6 +287,8 @@ private:
     return p.turnB ? x.at(z, n, k) : x.at(z, k, n);
   }
 
+  static constexpr bool fp8 = sizeof(TA) == 1 && !std::is_integral_v<TA>;
+
   std::string wrongIn(const char *name, const Placed<Out> &x, bool turned, bool other, bool onGpu) const {
     if (!x.memory.guardsHold())
       return fmt::format("guard bytes of {} were written", name);
@@ -296,6 +298,7 @@ private:
     const bool all = p.work() <= 1e8;
     const std::int64_t stepM = all ? 1 : p.M / 40 + 1;
     std::vector<double> sums(std::size_t(p.N)), sizes(std::size_t(p.N));
+    std::vector<numerics::ShortSums> chains(std::size_t(fp8 ? p.N : 0));
     std::vector<double> table(std::size_t(p.K * p.N));
     for (std::int64_t z = 0; z < p.Z; ++z) {
       for (std::int64_t k = 0; k < p.K; ++k)
@@ -309,18 +312,22 @@ private:
         run.beat();
         std::fill(sums.begin(), sums.end(), 0.0);
         std::fill(sizes.begin(), sizes.end(), 0.0);
-        for (std::int64_t k = p.firstK(); k < p.endK(); ++k) {
-          const double v = left(z, m, k), *of = &table[std::size_t(k * p.N)];
+        std::fill(chains.begin(), chains.end(), numerics::ShortSums());
+        for (std::int64_t k = fp8 ? 0 : p.firstK(); k < p.endK(); ++k) {
+          const bool exists = k >= p.firstK();
+          const double v = exists ? left(z, m, k) : 0, *of = exists ? &table[std::size_t(k * p.N)] : nullptr;
           for (std::int64_t n = 0; n < p.N; ++n) {
-            const double term = v * of[n];
+            const double term = exists ? v * of[n] : 0;
             sums[std::size_t(n)] += term;
             sizes[std::size_t(n)] += std::abs(term);
+            if (fp8)
+              chains[std::size_t(n)].add(term);
           }
         }
         for (std::int64_t n = 0; n < p.N; ++n) {
           const std::size_t at = std::size_t(x.place.at(z, m, n));
           const std::string what =
-              wrongElement(got[at], sums[std::size_t(n)], sizes[std::size_t(n)],
+              wrongElement(got[at], sums[std::size_t(n)], sizes[std::size_t(n)], fp8 ? chains[std::size_t(n)].lost() : 0,
                            readsC() ? double(x.raw[at]) : 0, double(bias.raw[std::size_t(n)]), onGpu);
           if (!what.empty())
             return fmt::format("{}[{}, {}, {}]: {}", name, z, m, n, what);
@@ -333,21 +340,20 @@ private:
     return {};
   }
 
-  std::string wrongElement(Out got, double value, double size, double before, double add, bool onGpu) const {
+  std::string wrongElement(Out got, double value, double size, double lost, double before, double add, bool onGpu) const {
     using namespace sectile::numerics;
     double terms = double(p.K) + 1, error = 0;
     if (p.epilogue == Epilogue::initial) {
       value += before;
       size += std::abs(before);
     }
-    const bool fp8 = sizeof(TA) == 1 && !std::is_integral_v<TA>;
     const bool sumsExact = std::is_integral_v<Acc> || (p.whole && size < 0x1p23 && !(fp8 && onGpu));
     if (!sumsExact) {
       error = boundOf("mma")->f32 * terms * 0x1p-24 * size;
       if (policy == MmaPolicy::tf32)
         error += tf32Product * size;
       if (fp8 && onGpu)
-        error += fp8TensorCore * size;
+        error += fp8TensorCore * size + lost;
     }
     if (p.epilogue == Epilogue::bias)
       value += add;

@@ -9,6 +9,9 @@
 /// n the number of terms and u half a unit in the last place at 1 of the type that accumulates.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <string_view>
 
 namespace sectile::numerics {
@@ -39,5 +42,34 @@ inline constexpr double tf32Product = 0x1p-9;
 /// On sm_89 and sm_90 the tensor cores align the e4m3 and e5m2 products of one instruction to the largest
 /// term and keep 13 bits below it: relative to sum|terms| of a result. Holds for GPUs only.
 inline constexpr double fp8TensorCore = 0x1p-12;
+
+/// What products of warpgroups with e4m3 and e5m2 may lose beside that (sm_90, GPUs only). An instruction
+/// takes 32 terms and the sum so far, aligns them to the largest and cuts each, and its result, 13 bits below
+/// that: less than 34 units of 2^-13 of the largest term or sum. A chain of instructions has at most 128
+/// terms; sums of chains are f32. Chains may be as short as one instruction, so the sum so far is one of
+/// those that begin at any instruction of the 128.
+class ShortSums {
+public:
+  void add(double term) {
+    if (count % 32 == 0) {
+      if (count % 128 == 0)
+        largest = 0;
+      sums[count / 32 % 4] = 0;
+    }
+    largest = std::max(largest, std::fabs(term));
+    for (std::int64_t i = 0; i <= count / 32 % 4; ++i) {
+      sums[i] += term;
+      largest = std::max(largest, std::fabs(sums[i]));
+    }
+    if (++count % 32 == 0)
+      inWhole += largest;
+  }
+  double lost() const { return 34 * 0x1p-13 * (inWhole + (count % 32 ? largest : 0)); }
+
+private:
+  double sums[4] = {}; ///< from the beginning of each instruction of the chain
+  double largest = 0, inWhole = 0;
+  std::int64_t count = 0;
+};
 
 } // namespace sectile::numerics

@@ -404,10 +404,15 @@ private:
       long double sum = start.v, size = finite ? std::fabs(start.v) : 0, error = start.error;
       Int total = start.i;
       std::int64_t terms = 1;
+      ShortSums chains;
+      for (std::int64_t i = 0; i < k0; ++i)
+        chains.add(0);
       for (std::int64_t i = k0; i < k1; ++i) {
         auto left = std::size_t(at[0] * K + i), right = std::size_t(i * N + at[1]);
-        if (a.masked(left) || b.masked(right))
+        if (a.masked(left) || b.masked(right)) {
+          chains.add(0);
           continue;
+        }
         const Number &x = a.x[left], &y = b.x[right];
         any |= unknown(x) || unknown(y);
         ++terms;
@@ -417,6 +422,7 @@ private:
         }
         long double product = x.v * y.v;
         sum += product;
+        chains.add(double(product));
         if (std::isfinite(product))
           size += std::fabs(product);
         else
@@ -460,7 +466,7 @@ private:
       if (tf32)
         out.error += tf32Product * double(size);
       if (fp8 && where == Where::gpu)
-        out.error += fp8TensorCore * double(size);
+        out.error += fp8TensorCore * double(size) + chains.lost();
       if (t == DType::f16)
         out.error += double(0.5001L * ulpAt(t, std::fabs(sum) + out.error));
     });

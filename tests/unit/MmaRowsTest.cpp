@@ -243,8 +243,10 @@ TEST_CASE("every row of mma.sync on the executor", "[mma][executor]") {
 TEST_CASE("products of tiles are lowered to every row that the language reaches", "[mma][executor]") {
   std::set<std::string> reached;
   for (const MmaRow &row : mmaRows()) {
-    if (!inLanguage(row) || (row.kind == MmaKind::Wgmma && (row.policyOnly || isPadded(row.n) || (isFloat(row.a.dtype) && byteSize(row.a.dtype) == 1))))
-      continue; // tf32 has tests of its own; fp8 is left to mma.sync, see SelectMma
+    // Short sums of fp8 lie beside those that they are added to, which leaves no registers for the widest rows.
+    const bool isTooWide = isFloat(row.a.dtype) && byteSize(row.a.dtype) == 1 && row.n > 200;
+    if (!inLanguage(row) || (row.kind == MmaKind::Wgmma && (row.policyOnly || isPadded(row.n) || isTooWide)))
+      continue; // tf32 has tests of its own
     INFO(row.name);
     if (row.kind == MmaKind::Wgmma)
       CHECK(testLowered(row, row.m, row.n, 2 * row.k, 0) == "");

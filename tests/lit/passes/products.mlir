@@ -246,10 +246,14 @@ func.func @ragged(%A: !A {tile.readonly, tile.align = 16, tile.dim_div = array<i
   return
 }
 
-// Sums of fp8 products are f32, of which asynchronous products keep few bits: products of warps.
+// Sums of fp8 products are f32, of which asynchronous products keep few bits: they begin at zero in each trip, and threads add.
 // CHECK-LABEL: func.func @fp8
-// CHECK-NOT: tgpu.wgmma
-// CHECK: tgpu.mma_sync #tgpu.atom<"sm89_m16n8k32_f32e4m3e4m3f32_tn">
+// CHECK-DAG: %[[ZERO:.*]] = tile.constant dense<0.000000e+00> : tensor<64x64xf32
+// CHECK: scf.for {{.*}} iter_args(%[[SUM:.*]] = %
+// CHECK: %[[SHORT:.*]] = tgpu.wgmma #tgpu.atom<"sm90_m64n64k32_f32e4m3e4m3"> {{.*}}, %[[ZERO]]
+// CHECK: %[[DONE:.*]] = tgpu.wgmma_wait 0 for %[[SHORT]]
+// CHECK: %[[NEXT:.*]] = tile.binary add %[[SUM]], %[[DONE]]
+// CHECK: scf.yield %[[NEXT]]
 !E = !tile.tensor<2, f8E4M3FN>
 func.func @fp8(%A: !E {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},
                %B: !E {tile.readonly, tile.align = 16, tile.dim_div = array<i64: 16, 16>, tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1, tile.small},

@@ -53,3 +53,19 @@ func.func @odd(%A: !tile.tensor<2, bf16> {tile.readonly}, %B: !tile.tensor<2, bf
   tile.store %p, %C[%m, %n] : tensor<64x12xf32>, !tile.tensor<2, f32>
   return
 }
+
+// -----
+
+// More terms of fp8 than tensor cores of warpgroups add up exactly enough.
+// CHECK: func.func @fp8
+// CHECK-SAME: pass = "SelectMma", text = "tensor cores keep few bits of a sum of e4m3 x e4m3 into f32, whose products of warpgroups have at most 128 terms in one tile, not 256: mma.sync on warps, operands in registers"
+func.func @fp8(%A: !tile.tensor<2, f8E4M3FN> {tile.readonly}, %B: !tile.tensor<2, f8E4M3FN> {tile.readonly}, %C: !tile.tensor<2, f32>) attributes {tile.kernel} {
+  %m, %n = tile.grid %C [64, 64] : !tile.tensor<2, f32> -> index, index
+  %z = tile.constant 0 : index
+  %acc = tile.constant dense<0.0> : tensor<64x64xf32>
+  %a = tile.load %A[%m, %z] : !tile.tensor<2, f8E4M3FN> -> tensor<64x256xf8E4M3FN>
+  %b = tile.load %B[%z, %n] : !tile.tensor<2, f8E4M3FN> -> tensor<256x64xf8E4M3FN>
+  %p = tile.mma exact %a, %b, %acc : tensor<64x256xf8E4M3FN>, tensor<256x64xf8E4M3FN>, tensor<64x64xf32>
+  tile.store %p, %C[%m, %n] : tensor<64x64xf32>, !tile.tensor<2, f32>
+  return
+}
