@@ -4,6 +4,7 @@
 
 #include <sectile/sectile.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <source_location>
@@ -46,27 +47,27 @@ template <class A, class B> constexpr bool isDefault(const A &, const B &) { ret
 /// Positions of queries among keys: query 0 is at key 0, or the last query at the last key.
 enum class Align : std::uint8_t { start, end };
 
-/// O = softmax(score(scale Q K^T)) V for the BM queries from i on of batch b and head h, and the logarithm of
-/// the sum of the exponentials. Q [.., Sq, d], K [.., Sk, d], V [.., Sk, dv], O [.., Sq, dv], Lse [.., Sq]; d
-/// is at most D and dv at most DV. Each head of K and V serves H / HK heads of Q. `member`: b, as far as Q,
-/// K, V and O are concerned. `scale` is above 0.
-template <auto variant, Align align, class T, class Out>
-void attend(Tensor<const T, 4> Q, Tensor<const T, 4> K, Tensor<const T, 4> V, Tensor<Out, 4> O,
-            Tensor<f32, 3> Lse, Tile scale, Tile member, Tile b, Tile h, Tile i, int BM, int BN, int D,
-            int DV, Maximum maximum) {
+/// What one tile of queries gives: results [rows, DV] of f32, log-sum-exps [rows, 1].
+struct Attended {
+  Tile o, lse;
+};
+
+/// softmax(score(scale q K^T)) V for the rows of q, [rows, D], with the keys of head hk. `at.q`, and `at.h`
+/// if rows have heads of their own: [rows, 1]; `start`: of the first row; `last`: the last position of any
+/// row. `member`: the batch of K and V. `scale` is above 0.
+template <auto variant, class T>
+Attended attendRows(Tile q, At start, At at, Tile last, Tensor<const T, 4> K, Tensor<const T, 4> V,
+                    Tile scale, Tile member, Tile hk, int BN, int D, int DV, Maximum maximum) {
   constexpr bool isPlain = isDefault(variant.score, sameScore), isMasked = !isDefault(variant.mask, noMask);
-  Tile hk = h / (Q.dim(1) / K.dim(1)), first = i;
-  if constexpr (align == Align::end)
-    first = i + (K.dim(2) - Q.dim(2));
-  At start{b, h, first, scalar<Index>(0)}, at{b, h, first + iota(BM, 1), start.k};
-  Tile q = Q.load({member, h, i, 0}, {1, 1, BM, D}).drop(0, 1), o = zeros<f32>({BM, DV});
-  OnlineSoftmax st(BM, isPlain ? TileAt(scale) : TileAt(1.0f), maximum, dtypeOf<T>);
+  const int rows = q.length(0);
+  Tile o = zeros<f32>({rows, DV});
+  OnlineSoftmax st(rows, isPlain ? TileAt(scale) : TileAt(1.0f), maximum, dtypeOf<T>);
   if constexpr (!isDefault(variant.sink, noSink))
-    st.update(full<f32>({BM, 1}, isPlain ? apply<variant.sink>(at) / scale : apply<variant.sink>(at)));
-  auto [lo, hi] = apply<variant.reach>(start, first + (BM - 1), K.dim(2));
+    st.update(zeros<f32>({rows, 1}) + (isPlain ? apply<variant.sink>(at) / scale : apply<variant.sink>(at)));
+  auto [lo, hi] = apply<variant.reach>(start, last, K.dim(2));
   for (Tile trip : range(lo, hi, BN)) {
     Tile j = apply<variant.visit>(start, trip);
-    At here{b, h, at.q, j + iota(1, BN)};
+    At here{at.b, at.h, at.q, j + iota(1, BN)};
     Tile s = mma(q, K.load({member, hk, j, 0}, {1, 1, BN, D}).drop(0, 1).t());
     if constexpr (!isPlain)
       s = apply<variant.score>(s * scale, here);
@@ -76,8 +77,26 @@ void attend(Tensor<const T, 4> Q, Tensor<const T, 4> K, Tensor<const T, 4> V, Te
     Tile v = V.load({member, hk, j, 0}, {1, 1, BN, DV}).drop(0, 1);
     o = mma(cast<T>(apply<variant.weight>(p, here)), v, o);
   }
-  O.store({member, h, i, 0}, cast<Out>(apply<variant.result>(st.finish(o), at)));
-  Lse.store({b, h, i}, st.lse().drop(1));
+  return {apply<variant.result>(st.finish(o), at), st.lse()};
+}
+
+/// O = softmax(score(scale Q K^T)) V for the BM queries from i on of batch b and head h, and the logarithm of
+/// the sum of the exponentials. Q [.., Sq, d], K [.., Sk, d], V [.., Sk, dv], O [.., Sq, dv], Lse [.., Sq]; d
+/// is at most D and dv at most DV. Each head of K and V serves H / HK heads of Q. `member`: b, as far as Q,
+/// K, V and O are concerned.
+template <auto variant, Align align, class T, class Out>
+void attend(Tensor<const T, 4> Q, Tensor<const T, 4> K, Tensor<const T, 4> V, Tensor<Out, 4> O,
+            Tensor<f32, 3> Lse, Tile scale, Tile member, Tile b, Tile h, Tile i, int BM, int BN, int D,
+            int DV, Maximum maximum) {
+  Tile hk = h / (Q.dim(1) / K.dim(1)), first = i;
+  if constexpr (align == Align::end)
+    first = i + (K.dim(2) - Q.dim(2));
+  At start{b, h, first, scalar<Index>(0)}, at{b, h, first + iota(BM, 1), start.k};
+  Tile q = Q.load({member, h, i, 0}, {1, 1, BM, D}).drop(0, 1);
+  auto [o, lse] =
+      attendRows<variant>(q, start, at, first + (BM - 1), K, V, scale, member, hk, BN, D, DV, maximum);
+  O.store({member, h, i, 0}, cast<Out>(o));
+  Lse.store({b, h, i}, lse.drop(1));
 }
 
 /// What is chosen for a kernel. Wide heads leave shared memory for fewer keys; weights of 8 bits want the
@@ -107,6 +126,30 @@ inline constexpr auto
       const Choices<T> c(cfg, cfg.cover("D", Q, 3), cfg.cover("DV", V, 3));
       auto [b, h, i] = grid(Q, {1, 1, c.BM});
       attend<variant, align>(Q, K, V, O, Lse, scale, b, b, h, i, c.BM, c.BN, c.D, c.DV, c.maximum);
+    });
+
+/// Attention whose heads of a group lie beside each other in the rows of one tile, so that keys and values
+/// are read once for all of them, however few the positions are. Views [B, HK, G, S, d] of Q and O, and [B,
+/// HK, G, Sq] of Lse, name the heads of a group by an axis of their own. Of the BM rows of a tile, `heads`
+/// times so many are a position's: any number is right, the power of two from G on up is fast.
+template <class T, auto variant = Variant{}, Align align = Align::start, class Out = T>
+inline constexpr auto groupedAttention = variantKernel<variant>(
+    "grouped_attention", [](Tensor<const T, 5> Q, Tensor<const T, 4> K, Tensor<const T, 4> V,
+                            Tensor<Out, 5> O, Tensor<f32, 4> Lse, Scalar<f32> scale, Config &cfg) {
+      const Choices<T> c(cfg, cfg.cover("D", Q, 4), cfg.cover("DV", V, 3));
+      const int heads = cfg.pick("heads", {4, 8, 2, 1, 16, 32}), positions = std::max(c.BM / heads, 1),
+                rows = heads * positions;
+      auto [b, hk, g, i] = grid(Q, {1, 1, heads, positions});
+      Tile first = i, head = hk * Q.dim(2) + g;
+      if constexpr (align == Align::end)
+        first = i + (K.dim(2) - Q.dim(3));
+      At start{b, head, first, scalar<Index>(0)},
+          at{b, head + iota(rows, 1) / positions, first + iota(rows, 1) % positions, start.k};
+      Tile q = reshape(Q.load({b, hk, g, i, 0}, {1, 1, heads, positions, c.D}).fill(0), {rows, c.D});
+      auto [o, lse] = attendRows<variant>(q, start, at, first + (positions - 1), K, V, scale, b, hk, c.BN,
+                                          c.D, c.DV, c.maximum);
+      O.store({b, hk, g, i, 0}, reshape(cast<Out>(o), {heads, positions, c.DV}));
+      Lse.store({b, hk, g, i}, reshape(lse, {heads, positions}));
     });
 
 /// Attention of sequences of any lengths that lie one after the other: Q is [1, H, all queries, d], K, V and

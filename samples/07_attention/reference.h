@@ -26,13 +26,17 @@ template <> inline constexpr Rounding rounding<sectile::e5m2>{0x1p-3, 0x1p-17};
 /// A variant on the host, for one query: `score(s, j)` makes of a scaled product with key j what the variant
 /// makes of it, -inf where there is no such key; its slope is at most `slope`. `sink`: the score of one more
 /// key whose value is 0, -inf: none. `weight(j)`: a factor on the way to the product with V. `rounding`: of
-/// weights whose largest is 1.
+/// weights whose largest is 1. `lost`: what products lose of 128 terms, relative to the largest sum of some
+/// of them.
 template <class Score, class Weight> struct HostVariant {
   Score score;
   Weight weight;
   Rounding rounding;
-  double sink = -std::numeric_limits<double>::infinity(), slope = 1;
+  double sink = -std::numeric_limits<double>::infinity(), slope = 1, lost = 0;
 };
+/// What tensor cores lose of e4m3 and e5m2: four instructions, each of which cuts 34 numbers 13 bits below
+/// the largest.
+inline constexpr double lostOf8Bits = 4 * 34 * 0x1p-13;
 
 /// The result of one query [dv], its log-sum-exp, and the errors that sums in f32, the rounding of weights
 /// and the exponentials may leave in them before the last rounding.
@@ -56,15 +60,18 @@ AttentionRow attentionRow(std::int64_t keys, std::int64_t d, std::int64_t dv, do
       s[j] = none;
       continue;
     }
-    double sum = 0, magnitude = 0;
+    double sum = 0, magnitude = 0, largest = 0;
     for (std::int64_t x = 0; x < d; ++x) {
       const double term = q(x) * k(j, x);
       sum += term;
       magnitude += std::abs(term);
+      largest = std::max({largest, std::abs(term), std::abs(sum)});
     }
     s[j] = variant.score(sum * scale, j);
     if (s[j] != none)
-      off = std::max(off, variant.slope * static_cast<double>(d + 2) * 0x1p-23 * magnitude * scale +
+      off = std::max(off, variant.slope * scale *
+                                  (static_cast<double>(d + 2) * 0x1p-23 * magnitude +
+                                   variant.lost * std::ceil(static_cast<double>(d) / 128) * 2 * largest) +
                               0x1p-21 * std::abs(s[j]));
     top = std::max(top, s[j]);
   }
@@ -83,7 +90,8 @@ AttentionRow attentionRow(std::int64_t keys, std::int64_t d, std::int64_t dv, do
   }
   // The error of a score is the relative error of its weight, in the product and in the total. Sums and
   // rescaling in f32 add what sums of twice as many terms would.
-  const double relative = 2 * off + variant.rounding.unit + static_cast<double>(2 * keys + 64) * 0x1p-23;
+  const double relative =
+      2 * off + variant.rounding.unit + variant.lost + static_cast<double>(2 * keys + 64) * 0x1p-23;
   for (std::size_t x = 0; x < row.value.size(); ++x) {
     row.value[x] /= total;
     row.error[x] = (relative * magnitude[x] + variant.rounding.tiny * sizes[x]) / total;

@@ -42,24 +42,30 @@ template <class T>
 inline constexpr Variant bias{
     .score = [](Tile s, At a, Tensor<const T, 4> add) { return s + cast<f32>(add.at(a.b, a.h, a.q, a.k)); }};
 
-/// Several documents in one sequence, by the document of each position, [B, S]; a query sees its own. Where
-/// documents lie one after the other, `begins` has the first position of each one's document.
+/// Several documents in one sequence, one after the other; a query sees its own. `begins`, [B, S], has the
+/// first position of each one's document.
 inline constexpr Variant documents{
-    .score =
-        [](Tile s, At a, Tensor<const i32, 2> document) {
-          return keep((document.at(a.b, a.q) == document.at(a.b, a.k)) & (a.k <= a.q), s);
+    .mask =
+        [](At a, Tensor<const i32, 2> begins) {
+          return (a.k >= cast<Index>(begins.at(a.b, a.q))) & (a.k <= a.q);
         },
     .reach =
         [](At first, Tile last, Tile keys, Tensor<const i32, 2> begins) {
           return Keys{cast<Index>(begins.at(first.b, first.q)), min(keys, last + 1)};
         }};
 
+/// Several documents in one sequence in any order, by the document of each position, [B, S].
+inline constexpr Variant documentIds{.mask =
+                                         [](At a, Tensor<const i32, 2> document) {
+                                           return (document.at(a.b, a.q) == document.at(a.b, a.k)) &
+                                                  (a.k <= a.q);
+                                         },
+                                     .reach = upToLast};
+
 /// The first keys of each batch are seen by all queries, the others causally. prefix: [B].
 inline constexpr Variant prefixes{
-    .score =
-        [](Tile s, At a, Tensor<const i32, 1> prefix) {
-          return keep((a.k <= a.q) | (a.k < cast<Index>(prefix.at(a.b))), s);
-        },
+    .mask = [](At a,
+               Tensor<const i32, 1> prefix) { return (a.k <= a.q) | (a.k < cast<Index>(prefix.at(a.b))); },
     .reach =
         [](At first, Tile last, Tile keys, Tensor<const i32, 1> prefix) {
           return Keys{scalar<Index>(0), min(keys, max(last + 1, cast<Index>(prefix.at(first.b))))};

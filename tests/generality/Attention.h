@@ -120,12 +120,19 @@ struct Code {
   int spills;
 };
 inline Code codeOf(std::size_t elementBytes, int BM) {
-  return {elementBytes == 2 && (BM == 0 || BM >= 64) ? "HGMMA" : "nothing", 256};
+  return {BM != 0 && BM < 64 ? "nothing" : elementBytes == 2 ? "HGMMA" : "QGMMA", 256};
+}
+
+/// [B, HK * G, S, d] seen as [B, HK, G, S, d].
+template <class T> Tensor<T, 5> inGroups(T *data, const Layout &l, std::int64_t HK) {
+  const auto &[B, H, S, d] = l.dims;
+  const auto &[b, h, s, x] = l.strides;
+  return {data, {B, HK, H / HK, S, d}, {b, h * (H / HK), h, s, x}};
 }
 
 /// Launches `kernel` on random operands and compares every row (of large results about 500) with the
-/// reference.
-template <class T, class Out, Align align, class K, class... Extra>
+/// reference. `isGrouped`: the kernel takes Q, O and Lse with an axis for the heads of a group.
+template <class T, class Out, Align align, bool isGrouped = false, class K, class... Extra>
 void attentionCase(Run &run, const K &kernel, Problem p, const Host &host, const Extra &...extra) {
   p.dv = p.dv ? p.dv : p.d;
   const float scale = p.scale != 0 ? p.scale : static_cast<float>(1 / std::sqrt(double(p.d)));
@@ -136,14 +143,20 @@ void attentionCase(Run &run, const K &kernel, Problem p, const Host &host, const
   Guarded<Out> O(run, o.count);
   Guarded<f32> Lse(run, p.B * p.H * p.Sq);
   const std::int64_t pairs = p.B * p.H * p.Sq * p.Sk;
-  const Tensor<Out, 4> results(O.data(), o.dims, o.strides);
-  if (!run.ptxFolder.empty()) {
-    const Code code = codeOf(sizeof(T), p.BM);
-    writePtx(run, kernel, configOf(p), code.instruction, code.spills, Q.view(), K_.view(), V.view(), results,
-             Lse.view(p.B, p.H, p.Sq), scale, extra...);
-  }
-  launchWith(run, kernel, configOf(p), 2.0 * double(pairs) * double(p.d + p.dv), Q.view(), K_.view(),
-             V.view(), results, Lse.view(p.B, p.H, p.Sq), scale, extra...);
+  auto launch = [&](const auto &queries, const auto &results, const auto &sums) {
+    if (!run.ptxFolder.empty()) {
+      const Code code = codeOf(sizeof(T), p.BM);
+      writePtx(run, kernel, configOf(p), code.instruction, code.spills, queries, K_.view(), V.view(), results,
+               sums, scale, extra...);
+    }
+    launchWith(run, kernel, configOf(p), 2.0 * double(pairs) * double(p.d + p.dv), queries, K_.view(),
+               V.view(), results, sums, scale, extra...);
+  };
+  if constexpr (isGrouped)
+    launch(inGroups<const T>(Q.memory.data(), q, p.HK), inGroups<Out>(O.data(), o, p.HK),
+           Lse.view(p.B, p.HK, p.H / p.HK, p.Sq));
+  else
+    launch(Q.view(), Tensor<Out, 4>(O.data(), o.dims, o.strides), Lse.view(p.B, p.H, p.Sq));
   const std::vector<Out> got = O.get();
   const std::vector<f32> lse = Lse.get();
   run.check(O.guardsHold() && Lse.guardsHold(), "guard bytes were written");
@@ -158,8 +171,9 @@ void attentionCase(Run &run, const K &kernel, Problem p, const Host &host, const
     auto weight = [&](std::int64_t j) { return host.weight(b, h, i + shift, j); };
     sample::Rounding rounding = sample::rounding<T>;
     rounding.tiny /= host.weightsUpTo;
-    const sample::HostVariant<decltype(score), decltype(weight)> variant{score, weight, rounding,
-                                                                         host.sink(h), host.slope};
+    const sample::HostVariant<decltype(score), decltype(weight)> variant{
+        score,        weight,     rounding,
+        host.sink(h), host.slope, run.isGpu() && sizeof(T) == 1 ? sample::lostOf8Bits : 0};
     const sample::AttentionRow want = sample::attentionRow(
         p.Sk, p.d, p.dv, scale, [&](auto x) { return Q(b, h, i, x); },
         [&](auto j, auto x) { return K_(b, hk, j, x); }, [&](auto j, auto x) { return V(b, hk, j, x); },
@@ -168,6 +182,16 @@ void attentionCase(Run &run, const K &kernel, Problem p, const Host &host, const
         run, want, host.factor(h), [&](auto x) { return double(got[std::size_t(o.at(b, h, i, x))]); },
         lse[std::size_t(row)], fmt::format("batch {} head {} query {}", b, h, i));
   }
+}
+
+/// The same for a variant of the sample's kernel whose tiles have the heads of a group as rows, so many of
+/// them.
+template <class T, auto variant = sample::Variant{}, Align align = Align::start, class Out = T,
+          class... Extra>
+void groupedCase(Run &run, Problem p, int heads, const Host &host, const Extra &...extra) {
+  p.schedule.set("heads", heads);
+  attentionCase<T, Out, align, true>(run, sample::groupedAttention<T, variant, align, Out>, p, host,
+                                     extra...);
 }
 
 /// The same for a variant of the sample's kernel.

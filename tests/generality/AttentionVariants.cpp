@@ -104,20 +104,29 @@ SECTILE_CASE("attention/bias") { // one for all batches
 }
 SECTILE_CASE("attention/documents") {
   const Problem p = usual(run);
-  std::vector<i32> ids, begins;
+  std::vector<i32> begins;
   for (std::int64_t b = 0; b < p.B; ++b)
     for (std::int64_t i = 0, begin = 0; i < p.Sk; ++i) {
       if (i % (b ? 37 : 64) == 0) // some documents end where tiles do
         begin = i;
-      ids.push_back(static_cast<i32>(100 + begin));
       begins.push_back(static_cast<i32>(begin));
     }
-  Guarded<i32> document(run, ids), first(run, begins);
+  Guarded<i32> first(run, begins);
+  Host host;
+  host.score = [&](double s, auto b, auto, auto q, auto k) {
+    return k <= q && k >= begins[std::size_t(b * p.Sk + q)] ? s : noScore;
+  };
+  variantCase<bf16, sample::documents>(run, p, host, first.view(p.B, p.Sk), first.view(p.B, p.Sk));
+}
+SECTILE_CASE("attention/document_ids") { // positions of three documents by turns, in runs
+  const Problem p = usual(run);
+  const std::vector<i32> ids = make<i32>(p.B * p.Sk, [&](auto i) { return i / (i < p.Sk ? 16 : 5) % 3; });
+  Guarded<i32> document(run, ids);
   Host host;
   host.score = [&](double s, auto b, auto, auto q, auto k) {
     return k <= q && ids[std::size_t(b * p.Sk + q)] == ids[std::size_t(b * p.Sk + k)] ? s : noScore;
   };
-  variantCase<bf16, sample::documents>(run, p, host, document.view(p.B, p.Sk), first.view(p.B, p.Sk));
+  variantCase<bf16, sample::documentIds>(run, p, host, document.view(p.B, p.Sk));
 }
 SECTILE_CASE("attention/prefixes") {
   const Problem p = usual(run);
@@ -191,6 +200,44 @@ SECTILE_CASE("attention/one_head_of_keys") {
   p.H = 3;
   p.HK = 1;
   variantCase<f16, sample::causal>(run, p, causalHost());
+}
+SECTILE_CASE("attention/groups/4") {
+  Problem p = usual(run);
+  p.H = 8;
+  p.B = 1;
+  groupedCase<bf16, sample::causal>(run, p, 4, causalHost());
+}
+SECTILE_CASE("attention/groups/3_bshd_end") { // rows of a head that is not there; fewer queries than keys
+  Problem p = usual(run);
+  p.H = 6;
+  p.B = 1;
+  p.Sq = p.Sk / 3;
+  p.orderQ = p.orderK = p.orderV = p.orderO = Order::bshd;
+  groupedCase<bf16, sample::causal, Align::end>(run, p, 4, causalHost());
+}
+SECTILE_CASE("attention/groups/one_head_of_keys") { // in two tiles of heads
+  Problem p = usual(run, 90);
+  p.H = 5;
+  p.HK = 1;
+  groupedCase<f16>(run, p, 4, {});
+}
+SECTILE_CASE("attention/groups/alibi") { // rows have slopes of their own
+  Guarded<f32> slopes = perHead(run, {0.5f, 0.03125f, 0.25f, 0.125f});
+  Problem p = usual(run);
+  p.H = 4;
+  Host host;
+  host.score = [](double s, auto, auto h, auto q, auto k) {
+    return k <= q ? s + std::array{0.5, 0.03125, 0.25, 0.125}[std::size_t(h)] * double(k - q) : noScore;
+  };
+  groupedCase<bf16, sample::alibi>(run, p, 2, host, slopes.view(4));
+}
+SECTILE_CASE("attention/groups/sinks") {
+  Guarded<f32> sinks = perHead(run, {0.7f, 5.5f, -1.0f, 2.0f});
+  Problem p = usual(run);
+  p.H = 4;
+  Host host = causalHost();
+  host.sink = [](auto h) { return std::array{double(0.7f), 5.5, -1.0, 2.0}[std::size_t(h)]; };
+  groupedCase<bf16, sample::sinks>(run, p, 2, host, sinks.view(4));
 }
 
 namespace {

@@ -37,8 +37,9 @@ template <class T, class Out> struct AttentionMemory {
   std::vector<double> want;
 };
 
-/// Attention at one shape. `isAcross`: V lies as [.., D, S], as 8-bit products want it.
-template <class T, class Out, auto full, auto causal>
+/// Attention at one shape. `isAcross`: V lies as [.., D, S], as 8-bit products want it. `isGrouped`: by the
+/// kernel whose tiles have the heads of a group as rows.
+template <class T, class Out, auto full, auto causal, bool isGrouped = false>
 Row attentionRow(const Stream &stream, AttentionShape s, bool isAcross) {
   constexpr int sets = 2;
   auto m = std::make_shared<AttentionMemory<T, Out>>();
@@ -96,18 +97,33 @@ Row attentionRow(const Stream &stream, AttentionShape s, bool isAcross) {
         V = isAcross ? Tensor<const T, 4>(m->v[i].data(), keys, across)
                      : Tensor<const T, 4>(m->v[i].data(), keys);
     const float scale = static_cast<float>(1 / std::sqrt(double(s.D)));
-    const Prepared call = s.isCausal
-                              ? sample::attention<T, causal, sample::Align::start, Out>.with(config).prepare(
-                                    Q, K, V, m->o[i], m->lse[i], scale)
-                              : sample::attention<T, full, sample::Align::start, Out>.with(config).prepare(
-                                    Q, K, V, m->o[i], m->lse[i], scale);
+    auto prepared = [&](const auto &kernel) {
+      if constexpr (isGrouped) {
+        const std::array<std::int64_t, 5> groups{s.B, s.HK, s.H / s.HK, s.S, s.D};
+        return kernel.with(config).prepare(
+            Tensor<const T, 5>(m->q[i].data(), groups), K, V, Tensor<Out, 5>(m->o[i].data(), groups),
+            Tensor<f32, 4>(m->lse[i].data(), {s.B, s.HK, s.H / s.HK, s.S}), scale);
+      } else {
+        return kernel.with(config).prepare(Q, K, V, m->o[i], m->lse[i], scale);
+      }
+    };
+    constexpr auto start = sample::Align::start;
+    auto choose = [&]() -> Prepared {
+      if constexpr (isGrouped)
+        return s.isCausal ? prepared(sample::groupedAttention<T, causal, start, Out>)
+                          : prepared(sample::groupedAttention<T, full, start, Out>);
+      else
+        return s.isCausal ? prepared(sample::attention<T, causal, start, Out>)
+                          : prepared(sample::attention<T, full, start, Out>);
+    };
+    const Prepared call = choose();
     return [call](const Stream &stream) { call(stream); };
   };
   return row;
 }
 
 struct AttentionRows {
-  std::string dtype;
+  std::string op, dtype;
   double tolerance;
   std::vector<AttentionShape> shapes;
   std::function<Row(const Stream &, AttentionShape)> make;
@@ -126,17 +142,33 @@ std::vector<AttentionRows> attentionRows(bool quick) {
   for (std::int64_t D : {128, 64, 256})
     for (const AttentionShape &s : dense(D))
       bf.push_back(s);
-  return {{"bf16", 1.2e-2, bf,
+  return {{"attn_fwd", "bf16", 1.2e-2, bf,
            [](const Stream &stream, AttentionShape s) {
              return attentionRow<bf16, bf16, sample::Variant{}, sample::causal>(stream, s, false);
            }},
-          {"fp16",
+          {"attn_grouped",
+           "bf16",
+           1.2e-2,
+           {{2, 32, 8, 8192, 128, true}, {2, 32, 8, 8192, 128, false}, {64, 32, 8, 256, 128, true}},
+           [](const Stream &stream, AttentionShape s) {
+             return attentionRow<bf16, bf16, sample::Variant{}, sample::causal, true>(stream, s, false);
+           }},
+          {"attn_fwd",
+           "bf16",
+           1.2e-2,
+           {{64, 32, 8, 256, 128, true}},
+           [](const Stream &stream, AttentionShape s) {
+             return attentionRow<bf16, bf16, sample::Variant{}, sample::causal>(stream, s, false);
+           }},
+          {"attn_fwd",
+           "fp16",
            5e-3,
            {{2, 16, 16, 8192, 128, true}, {2, 16, 16, 8192, 128, false}},
            [](const Stream &stream, AttentionShape s) {
              return attentionRow<f16, f16, sample::Variant{}, sample::causal>(stream, s, false);
            }},
-          {"fp8e4m3",
+          {"attn_fwd",
+           "fp8e4m3",
            8e-2,
            {{2, 16, 16, 8192, 128, true},
             {2, 16, 16, 8192, 128, false},
@@ -185,9 +217,9 @@ void attentionSuite(Gpu &gpu, Output &out, const Options &options) {
   SuiteRows rows(out, options);
   for (const AttentionRows &kind : attentionRows(options.quick))
     for (const AttentionShape &s : kind.shapes)
-      rows.each("attn_fwd", kind.dtype, s.str(), [&] {
+      rows.each(kind.op, kind.dtype, s.str(), [&] {
         Case test;
-        test.info = {.suite = "attention", .op = "attn_fwd", .dtype = kind.dtype, .shape = s.str()};
+        test.info = {.suite = "attention", .op = kind.op, .dtype = kind.dtype, .shape = s.str()};
         test.info.flops = s.flops();
         test.tolerance = kind.tolerance;
         measure(gpu, out, options, test, kind.make(gpu.stream(), s),
@@ -203,8 +235,9 @@ void attentionChecks(Output &out, const Options &options) {
   for (const AttentionRows &kind : attentionRows(false))
     for (bool isCausal : {true, false}) {
       const AttentionShape s{2, 4, 2, 150, 64, isCausal};
-      rows.each("attn_fwd", kind.dtype, s.str(), [&] {
-        checkRow(out, "attn_fwd " + kind.dtype + " " + s.str(), kind.make(stream, s), stream, kind.tolerance);
+      rows.each(kind.op, kind.dtype, s.str(), [&] {
+        checkRow(out, kind.op + " " + kind.dtype + " " + s.str(), kind.make(stream, s), stream,
+                 kind.tolerance);
         ++checked;
       });
     }

@@ -82,8 +82,8 @@ std::vector<sectile::Buffer<T>> copies(const sectile::Stream &stream, const std:
   return all;
 }
 
-/// Tunes and measures a row over these configurations.
-inline void measure(Gpu &gpu, Output &out, const Options &options, Case test, const Row &row,
+/// Tunes and measures a row over these configurations. Its calls need the row's memory.
+inline Best measure(Gpu &gpu, Output &out, const Options &options, Case test, const Row &row,
                     const std::vector<sectile::Config> &configs) {
   test.sets = row.sets;
   test.poison = row.poison;
@@ -95,7 +95,30 @@ inline void measure(Gpu &gpu, Output &out, const Options &options, Case test, co
                                    calls.push_back(row.prepare(config, i));
                                  return calls;
                                }});
-  runCase(gpu, out, options, test);
+  return runCase(gpu, out, options, test);
+}
+
+/// A row that was measured and stays to be compared with.
+struct Measured {
+  Row row;
+  Best best;
+};
+/// Prints time of one over time of the other, each times its factor, by turns.
+inline void compareTimes(Gpu &gpu, Output &out, const Options &options, const LineInfo &info,
+                         const Measured &one, const Measured &other, double factor,
+                         const std::string &meaning) {
+  if (one.best.calls.empty() || other.best.calls.empty())
+    return;
+  std::vector<double> ratios;
+  auto millis = [&](const Measured &m) {
+    return gpu.roughMillis([&](int set) { m.best.calls[static_cast<std::size_t>(set)](gpu.stream()); },
+                           m.row.sets);
+  };
+  for (int round = 0; round < options.rounds; ++round) {
+    const double a = millis(one), b = millis(other);
+    ratios.push_back(a / b * factor);
+  }
+  printRatio(out, info, ratios, meaning);
 }
 
 /// Runs `body` for each of the suite's rows that is asked for, within the budget; failures are said and

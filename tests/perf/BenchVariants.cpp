@@ -5,6 +5,7 @@
 #include "samples/07_attention/variants.h"
 
 #include <functional>
+#include <map>
 
 namespace bench {
 namespace {
@@ -25,7 +26,7 @@ struct VariantMemory {
   std::vector<bf16> hostQ, hostK, hostV;
   std::vector<Buffer<bf16>> q, k, v, o;
   std::vector<Buffer<f32>> lse, perHead;
-  std::vector<Buffer<i32>> documents, begins, counts, lists;
+  std::vector<Buffer<i32>> begins, counts, lists;
   std::vector<std::int64_t> starts;
   std::vector<double> want;
 };
@@ -40,6 +41,10 @@ struct VariantKind {
   std::function<double(const VariantShape &)> share;
   std::function<double(double s, std::int64_t h, std::int64_t q, std::int64_t k)> score;
   std::function<Prepared(VariantMemory &, const Config &, std::size_t set)> prepare;
+  /// What its time is compared with: another kind, and by how much its time would be shorter or longer at the
+  /// same speed.
+  std::string beside = {};
+  std::function<double(const VariantShape &)> expected = [](const VariantShape &) { return 1.0; };
 };
 
 template <auto variant, class... Extra>
@@ -52,30 +57,43 @@ Prepared prepared(VariantMemory &m, const Config &config, std::size_t set, Extra
 std::vector<VariantKind> variantKinds() {
   auto half = [](const VariantShape &) { return 0.5; };
   auto ofBlock = [](std::int64_t q) { return q / blockLength; };
+  auto whole = [](const VariantShape &) { return 1.0; };
+  // Of tiles of 128 x 128: those in which some query of a document sees some key.
+  auto documentBlocks = [](const VariantShape &s) {
+    const double perDocument = double(documentLength) / blockLength, documents = double(s.S) / documentLength;
+    return documents * perDocument * (perDocument + 1) / 2 /
+           ((double(s.S) / blockLength) * (double(s.S) / blockLength));
+  };
   return {
+      {"full", whole, [](double s, auto, auto, auto) { return s; },
+       [](VariantMemory &m, const Config &c, std::size_t i) { return prepared<sample::Variant{}>(m, c, i); }},
       {"causal", half, [](double s, auto, auto q, auto k) { return k <= q ? s : none; },
        [](VariantMemory &m, const Config &c, std::size_t i) { return prepared<sample::causal>(m, c, i); }},
       {"alibi", half,
        [](double s, auto h, auto q, auto k) { return k <= q ? s + double(slope(h)) * double(k - q) : none; },
        [](VariantMemory &m, const Config &c, std::size_t i) {
          return prepared<sample::alibi>(m, c, i, m.perHead[0]);
-       }},
+       },
+       "causal", whole},
       {"softcap", half, [](double s, auto, auto q, auto k) { return k <= q ? 30 * std::tanh(s / 30) : none; },
        [](VariantMemory &m, const Config &c, std::size_t i) {
          return prepared<sample::softcap<30>>(m, c, i);
-       }},
+       },
+       "causal", whole},
       {"window1024", [](const VariantShape &s) { return 1024.0 / double(s.S); },
        [](double s, auto, auto q, auto k) { return k <= q && q - k < 1024 ? s : none; },
        [](VariantMemory &m, const Config &c, std::size_t i) {
          return prepared<sample::window<1024>>(m, c, i);
-       }},
+       },
+       "causal", whole},
       {"documents1024", [](const VariantShape &s) { return 0.5 * documentLength / double(s.S); },
        [](double s, auto, auto q, auto k) {
          return k <= q && q / documentLength == k / documentLength ? s : none;
        },
        [](VariantMemory &m, const Config &c, std::size_t i) {
-         return prepared<sample::documents>(m, c, i, m.documents[0], m.begins[0]);
-       }},
+         return prepared<sample::documents>(m, c, i, m.begins[0], m.begins[0]);
+       },
+       "full", documentBlocks},
       // A block sees itself, the one before, and every eighth.
       {"blocks",
        [](const VariantShape &s) { return (s.S / blockLength / 8 + 2.0) / double(s.S / blockLength); },
@@ -113,11 +131,9 @@ Row variantRow(const Stream &stream, const VariantKind &kind, VariantShape s) {
   for (std::int64_t h = 0; h < s.H; ++h)
     slopes.push_back(slope(h));
   m->perHead = copies(stream, slopes, 1);
-  std::vector<i32> ids, begins, counts, lists;
-  for (std::int64_t i = 0; i < s.B * s.S; ++i) {
-    ids.push_back(static_cast<i32>(i % s.S / documentLength));
+  std::vector<i32> begins, counts, lists;
+  for (std::int64_t i = 0; i < s.B * s.S; ++i)
     begins.push_back(static_cast<i32>(i % s.S / documentLength * documentLength));
-  }
   for (std::int64_t a = 0; a < blocks; ++a) {
     const std::size_t before = lists.size();
     for (std::int64_t b = 0; b < blocks; ++b)
@@ -126,7 +142,6 @@ Row variantRow(const Stream &stream, const VariantKind &kind, VariantShape s) {
     counts.push_back(static_cast<i32>(lists.size() - before));
     lists.resize(static_cast<std::size_t>((a + 1) * blocks), -1);
   }
-  m->documents.emplace_back(stream, s.B, s.S).copyFrom(ids);
   m->begins.emplace_back(stream, s.B, s.S).copyFrom(begins);
   m->counts.emplace_back(stream, blocks).copyFrom(counts);
   m->lists.emplace_back(stream, blocks, blocks).copyFrom(lists);
@@ -185,18 +200,32 @@ std::vector<Config> variantConfigs(const Options &options) {
 } // namespace
 
 void variantRows(Gpu &gpu, Output &out, const Options &options, SuiteRows &rows) {
-  for (const VariantKind &kind : variantKinds())
-    for (const VariantShape &s : {VariantShape{2, 16, 8192, 128}, VariantShape{1, 16, 16384, 128}}) {
-      if (options.quick && s.S != 8192)
-        continue;
+  for (const VariantShape &s : {VariantShape{2, 16, 8192, 128}, VariantShape{1, 16, 16384, 128}}) {
+    if (options.quick && s.S != 8192)
+      continue;
+    std::map<std::string, Measured> others; // that some kind is compared with
+    for (const VariantKind &kind : variantKinds())
       rows.each("attn_" + kind.name, "bf16", s.str(), [&] {
         Case test;
         test.info = {.suite = "attention", .op = "attn_" + kind.name, .dtype = "bf16", .shape = s.str()};
         test.info.flops = 4.0 * double(s.B * s.H) * double(s.S) * double(s.S) * double(s.D) * kind.share(s);
         test.tolerance = 1.2e-2;
-        measure(gpu, out, options, test, variantRow(gpu.stream(), kind, s), variantConfigs(options));
+        Measured mine{variantRow(gpu.stream(), kind, s), {}};
+        mine.best = measure(gpu, out, options, test, mine.row, variantConfigs(options));
+        if (auto other = others.find(kind.beside); other != others.end()) {
+          const double expected = kind.expected(s);
+          test.info.flops = 0;
+          compareTimes(
+              gpu, out, options, test.info, mine, other->second, 1 / expected,
+              expected == 1
+                  ? fmt::format("time over that of attn_{}", kind.beside)
+                  : fmt::format("time over {:.5f} of that of attn_{}, the share of blocks that have pairs",
+                                expected, kind.beside));
+        }
+        if (kind.name == "full" || kind.name == "causal")
+          others[kind.name] = std::move(mine);
       });
-    }
+  }
 }
 
 int variantChecks(Output &out, SuiteRows &rows, const Stream &stream) {
