@@ -10,6 +10,15 @@ class SectilePass<string flag, string cls> : Pass<flag, "::mlir::func::FuncOp"> 
                            "::mlir::scf::SCFDialect", "::mlir::func::FuncDialect"];
 }
 
+def FuseKernelsPass : Pass<"sectile-fuse-kernels", "::mlir::ModuleOp"> {
+  let summary = "Kernels of a chain become one";
+  let description = [{
+    Before: kernels in the order of their launches, whose arguments say what is one tensor and which lengths are equal. After:
+    neighbours whose programs, tile maps, lanes and memory allow it are one kernel; a remark says why others are not.
+  }];
+  let options = [Option<"keepRounding", "keep-rounding", "bool", "false", "Every value is rounded as it would be in memory">];
+}
+
 def AlignRowsPass : SectilePass<"sectile-align-rows", "AlignRows"> {
   let summary = "Begin tiles over rows at aligned addresses";
   let description = [{
