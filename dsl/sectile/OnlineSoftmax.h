@@ -31,10 +31,13 @@ enum class Maximum : std::uint8_t {
 /// a log-sum-exp of -inf; a row with a score of +inf or NaN is NaN.
 struct OnlineSoftmax {
   Tile factor; ///< scale * log2(e), a scalar of f32
-  Tile top;    ///< the score whose weight is 1, [rows, 1] of f32; -inf before the first score
+  Tile top;    ///< the score whose weight is 1, or 2^raised, [rows, 1] of f32; -inf before the first score
   Tile total;  ///< sum of exp2((score - top) * factor) in `parts` parts, [rows, parts] of f32
   Maximum maximum;
   float bound; ///< of a part of the sum over a block, for Maximum::stale
+  /// log2 of the weight of the largest score. Weights of 8 bits are taken up, away from the smallest numbers of their type, where
+  /// the maximum is exact; what is divided by the total stays as it is.
+  float raised;
 
   /// As many columns of sums as neighbouring threads hold of a product's row: each keeps its own.
   static constexpr int parts = 4;
@@ -42,7 +45,8 @@ struct OnlineSoftmax {
   /// `weights`: the dtype to which weights will be cast, which bounds how large they may become with Maximum::stale.
   explicit OnlineSoftmax(int rows, TileAt scale = 1.0f, Maximum maximum = Maximum::exact, DType weights = DType::bf16)
       : factor(scalar<f32>(1.44269504f)), top(full<f32>({rows, 1}, -std::numeric_limits<float>::infinity())),
-        total(zeros<f32>({rows, parts})), maximum(maximum), bound(boundOf(weights)) {
+        total(zeros<f32>({rows, parts})), maximum(maximum), bound(boundOf(weights)),
+        raised(maximum == Maximum::exact && (weights == DType::e4m3 || weights == DType::e5m2) ? 8.0f : 0.0f) {
     factor = factor * scale;
   }
 
@@ -75,7 +79,10 @@ struct OnlineSoftmax {
     return select(none, 0.0f, weighted * (1.0f / select(none, 1.0f, all)));
   }
   /// log of the sum of exp(score * scale), [rows, 1].
-  Tile lse() const { return top * (factor * 0.693147181f) + log2(sum(total, 1)) * 0.693147181f; }
+  Tile lse() const {
+    Tile all = log2(sum(total, 1));
+    return top * (factor * 0.693147181f) + (raised == 0 ? all : all - raiseOf(top * factor)) * 0.693147181f;
+  }
 
 private:
   static float boundOf(DType weights) {
@@ -98,8 +105,12 @@ private:
   /// difference to the top is exact. Without any score yet the top is -inf, and -inf - -inf would be NaN.
   Exponent exponentOf(const Tile &top) const {
     Tile scaled = top * factor, small = abs(scaled) < 0x1p30f, none = top == -std::numeric_limits<float>::infinity();
+    if (raised != 0)
+      scaled = scaled - raiseOf(scaled);
     return {select(small, factor, 1.0f), select(none, 0.0f, select(small, scaled, top))};
   }
+  /// Where rounding `scaled` less this moves the difference by little.
+  Tile raiseOf(const Tile &scaled) const { return select(abs(scaled) < 0x1p20f, scalar<f32>(raised), 0.0f); }
   static Tile weightsOf(const Tile &scores, const Exponent &e) { return exp2(fma(scores, e.factor, -e.base)); }
   /// exp2 of the difference of two tops: before, and now. 0 before the first score.
   static Tile rescaleOf(const Tile &before, const Exponent &old, const Exponent &now) {

@@ -100,7 +100,7 @@ void attend(Tensor<const T, 4> Q, Tensor<const T, 4> K, Tensor<const T, 4> V, Te
 }
 
 /// What is chosen for a kernel. Wide heads leave shared memory for fewer keys; weights of 8 bits want the
-/// exact maximum, as variants scale them to what the type can hold.
+/// exact maximum, by which they have all of what the type can hold.
 template <class T> struct Choices {
   Choices(Config &cfg, int d, int dv)
       : D(d), DV(dv), BM(cfg.pick("BM", {128, 64, 192, 256, 32, 16})),

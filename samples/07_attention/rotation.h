@@ -67,8 +67,4 @@ inline constexpr auto rotatedAttention = variantKernel<variant>(
       Lse.store({b, h, i}, lse.drop(1));
     });
 
-/// 8-bit weights are taken up to 256, away from the smallest numbers of the type.
-inline constexpr Variant wideWeights{.weight = [](Tile p, At) { return p * 256.0f; },
-                                     .result = [](Tile o, At) { return o * (1.0f / 256); }};
-
 } // namespace sample

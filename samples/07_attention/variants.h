@@ -109,11 +109,9 @@ inline constexpr Variant dropout{
       return select(philox(a.k, a.q, a.h, a.b, seed0, seed1) < below, 0.0f, p * factor);
     }};
 
-/// 8-bit operands with a factor per head of queries: q and k together, and v. Weights are taken up to 256,
-/// away from the smallest numbers of the type.
+/// 8-bit operands with a factor per head of queries: q and k together, and v.
 inline constexpr Variant scaledHeads{
     .score = [](Tile s, At a, Tensor<const f32, 1> qk) { return s * qk.at(a.h); },
-    .weight = [](Tile p, At) { return p * 256.0f; },
-    .result = [](Tile o, At a, Tensor<const f32, 1> v) { return o * (v.at(a.h) * (1.0f / 256)); }};
+    .result = [](Tile o, At a, Tensor<const f32, 1> v) { return o * v.at(a.h); }};
 
 } // namespace sample

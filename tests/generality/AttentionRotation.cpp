@@ -85,7 +85,7 @@ Errors errorsOf(Run &run, const Rotation &p) {
              ofK.view(B, p.HK), turnedK.view(B, p.HK, p.S, D));
   if (!isReal(run))
     config.set("BN", 32);
-  launchWith(run, sample::rotatedAttention<bf16, sample::wideWeights>, config, 0, Q.view(B, p.H, p.S, p.d),
+  launchWith(run, sample::rotatedAttention<bf16>, config, 0, Q.view(B, p.H, p.S, p.d),
              Tensor<const e4m3, 4>(turnedK.data(), {B, p.HK, p.S, D}), V.view(B, p.HK, p.S, p.d),
              O.view(B, p.H, p.S, p.d), Lse.view(B, p.H, p.S), scale, sign.view(D), ofQ.view(B, p.H),
              ofK.view(B, p.HK), ofV.view(B, p.HK));

@@ -20,12 +20,6 @@ struct AttentionShape {
   }
 };
 
-/// 8-bit weights are taken up to 256.
-constexpr sample::Variant wide{.weight = [](Tile p, At) { return p * 256.0f; },
-                               .result = [](Tile o, At) { return o * (1.0f / 256); }};
-constexpr sample::Variant wideCausal{
-    .mask = sample::past, .reach = sample::upToLast, .weight = wide.weight, .result = wide.result};
-
 /// What a row holds on to.
 template <class T, class Out> struct AttentionMemory {
   AttentionShape s;
@@ -175,7 +169,7 @@ std::vector<AttentionRows> attentionRows(bool quick) {
             {8, 32, 32, 2048, 64, true},
             {1, 16, 16, 16384, 128, false}},
            [](const Stream &stream, AttentionShape s) {
-             return attentionRow<e4m3, bf16, wide, wideCausal>(stream, s, true);
+             return attentionRow<e4m3, bf16, sample::Variant{}, sample::causal>(stream, s, true);
            }}};
 }
 
