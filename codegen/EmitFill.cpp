@@ -173,10 +173,30 @@ mlir::LogicalResult EmitContext::emitFillOutside(tgpu::FillOutsideOp op) {
         result[size_t(reg)] = b.CreateSelect(some, result[size_t(reg)], fill);
     }
   llvm::BasicBlock *end = b.GetInsertBlock();
-  b.CreateBr(after);
-  b.SetInsertPoint(after);
-  for (auto [v, kept] : llvm::zip_equal(result, x))
-    v = joined(kept, before, v, end);
+  llvm::BranchInst *leave = b.CreateBr(after);
+  // Elements of 16 bits meet in pairs, as they are: alone each would be taken out of its register and put back.
+  const bool inPairs = x.size() % 2 == 0 && x[0]->getType()->getPrimitiveSizeInBits() == 16;
+  auto words = [&](const Regs &all, llvm::Instruction *where) {
+    b.SetInsertPoint(where);
+    Regs r;
+    for (size_t k = 0; k < all.size(); k += 2)
+      r.push_back(b.CreateBitCast(pair(all[k], all[k + 1]), b.getInt32Ty()));
+    return r;
+  };
+  if (inPairs) {
+    const Regs kept = words(x, before->getTerminator()), filled = words(result, leave);
+    b.SetInsertPoint(after);
+    auto *two = llvm::FixedVectorType::get(x[0]->getType(), 2);
+    Regs met;
+    for (auto [k, f] : llvm::zip_equal(kept, filled))
+      met.push_back(joined(k, before, f, end));
+    for (size_t r = 0; r < result.size(); ++r)
+      result[r] = b.CreateExtractElement(b.CreateBitCast(met[r / 2], two), std::uint64_t(r % 2));
+  } else {
+    b.SetInsertPoint(after);
+    for (auto [v, kept] : llvm::zip_equal(result, x))
+      v = joined(kept, before, v, end);
+  }
   set(op.getResult(), std::move(result));
   return mlir::success();
 }

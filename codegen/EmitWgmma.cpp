@@ -6,6 +6,7 @@
 /// of registers; the wait ties them too, so that nothing that reads them can move above it.
 #include "codegen/EmitContext.h"
 #include "ir/StripStores.h"
+#include "ir/WaitGate.h"
 #include "ir/base/MmaTable.h"
 
 #include "llvm/IR/InlineAsm.h"
@@ -232,11 +233,55 @@ mlir::LogicalResult EmitContext::emitWgmmaWait(tgpu::WgmmaWaitOp op) {
   llvm::SmallVector<Regs *> values;
   for (mlir::Value v : op.getValues())
     ready.push_back(regs(v));
-  for (Regs &r : ready)
-    values.push_back(&r);
+  // Elements of 16 bits go through in pairs, and come out in registers that nothing under way reads: or-ed with a 0 that nobody
+  // can see before the kernel runs (launches are flat), which keeps ptxas from putting operands of the next product where
+  // those of one under way are (C7513 otherwise).
+  auto hiddenZero = [&] {
+    Builder::InsertPointGuard guard(b);
+    b.SetInsertPoint(setupEnd);
+    return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z, {});
+  };
+  auto isNarrow = [](const Regs &r) { return !r.empty() && r.size() % 2 == 0 && r[0]->getType()->getPrimitiveSizeInBits() == 16; };
+  llvm::SmallVector<Regs> words(ready.size());
+  Regs zero;
+  for (auto [r, w] : llvm::zip_equal(ready, words)) {
+    if (!isNarrow(r)) {
+      values.push_back(&r);
+      continue;
+    }
+    for (size_t k = 0; k < r.size(); k += 2)
+      w.push_back(b.CreateBitCast(pair(r[k], r[k + 1]), b.getInt32Ty()));
+    values.push_back(&w);
+    if (zero.empty())
+      zero.push_back(hiddenZero());
+  }
+  if (!zero.empty())
+    values.push_back(&zero);
+  // ptxas knows of no value that a wait needs, and puts it above all else; above an arrival at a barrier it does not. This one
+  // never happens: it is there if some bit of the values is set in 0.
+  if (auto gate = op->getAttrOfType<mlir::DenseI64ArrayAttr>(tgpu::gateAttr)) {
+    const Regs &told = ready[size_t(gate[0])];
+    llvm::Value *bits = i32(0);
+    for (llvm::Value *r : llvm::ArrayRef(told).take_front(size_t(gate[1])))
+      bits = b.CreateOr(bits, b.CreateBitCast(r, b.getInt32Ty()));
+    uniformAssembly(b.getVoidTy(), "{ .reg .pred P; setp.ne.b32 P, $0, 0; @P mbarrier.arrive.shared::cta.b64 _, [$1]; }", "r,r,~{memory}",
+                    {b.CreateAnd(bits, hiddenZero()), sharedAddress(sharedStart())});
+  }
   waitForGroups(std::int64_t(op.getPending()), values);
-  for (auto [result, r] : llvm::zip_equal(op.getResults(), ready))
-    set(result, r);
+  for (auto [result, r, w] : llvm::zip_equal(op.getResults(), ready, words)) {
+    if (w.empty()) {
+      set(result, r);
+      continue;
+    }
+    Regs all;
+    auto *two = llvm::FixedVectorType::get(r[0]->getType(), 2);
+    for (llvm::Value *word : w) {
+      llvm::Value *fresh = b.CreateBitCast(b.CreateOr(word, zero[0]), two);
+      for (std::uint64_t k : {0, 1})
+        all.push_back(b.CreateExtractElement(fresh, k));
+    }
+    set(result, std::move(all));
+  }
   return mlir::success();
 }
 

@@ -36,7 +36,7 @@ using autotune::RecordSet;
 constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks},       {"repack", &Config::repack},
                                                    {"async", &Config::async},         {"pingpong", &Config::pingpong}, 
                                                    {"snake", &Config::snake},         {"streamk", &Config::streamk},
-                                                   {"overlap", &Config::overlap}};
+                                                   {"overlap", &Config::overlap}, {"keep", &Config::keep}};
 
 /// `text` without its first word, which becomes `word`. False at the end.
 bool nextWord(std::string_view &text, std::string_view &word) {

@@ -155,6 +155,8 @@ std::string Config::str() const {
     add("streamk", streamk);
   if (overlap)
     add("overlap", overlap);
+  if (keep)
+    add("keep", keep);
   if (split)
     add("split", split);
   return s;
@@ -165,7 +167,7 @@ std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages && cluster == other.cluster &&
          raster == other.raster && repack == other.repack && blocks == other.blocks && split == other.split &&
-         async == other.async && pingpong == other.pingpong && snake == other.snake && streamk == other.streamk && overlap == other.overlap &&
+         async == other.async && pingpong == other.pingpong && snake == other.snake && streamk == other.streamk && overlap == other.overlap && keep == other.keep &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {
                       return a.first == b.first && a.second.value == b.second.value;

@@ -89,6 +89,8 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --streamk={}", options.pipeline.schedule.streamk);
   if (options.pipeline.schedule.overlap)
     replay += fmt::format(" --overlap={}", options.pipeline.schedule.overlap);
+  if (options.pipeline.schedule.keep)
+    replay += fmt::format(" --keep={}", options.pipeline.schedule.keep);
   if (options.pipeline.schedule.raster)
     replay += fmt::format(" --raster={}", options.pipeline.schedule.raster);
   auto fail = [&](const char *stage, const std::string &text) {

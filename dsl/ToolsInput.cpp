@@ -86,6 +86,8 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
       ->check(CLI::Range(0, 2));
   app.add_option("--overlap", options.schedule.overlap, "The first product of the next iteration runs while the rest of this one does; 0: by rule, 1: never, 2: wherever it can be done")
       ->check(CLI::Range(0, 2));
+  app.add_option("--keep", options.schedule.keep, "First operands of products that a loop does not change stay in registers; 0: by rule, 1: never, 2: wherever it can be done")
+      ->check(CLI::Range(0, 2));
   app.add_option("--split", options.schedule.split, "Blocks that share a loop that only accumulates; 0: by rule, 1: never")
       ->check(CLI::Range(0, 65535));
   app.add_option("--arg", options.args,

@@ -7,7 +7,10 @@
 /// earlier iterations, and for all behind it.
 
 #include "passes/Passes.h"
+#include "passes/RegisterBudget.h"
 #include "passes/Support.h"
+
+#include "ir/WaitGate.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -25,6 +28,9 @@ namespace {
 
 /// Groups that the hardware counts (PTX ISA, wgmma.wait_group).
 constexpr size_t mostPending = 7;
+
+/// Registers of a thread that addresses, states of rows and temporaries need beside tiles that a wait ties.
+constexpr int64_t otherRegisters = 48;
 
 bool hasProducts(Operation *op) {
   return op->walk([](tgpu::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
@@ -71,6 +77,11 @@ SmallVector<tgpu::WgmmaOp> accumulating(scf::ForOp loop) {
 
 class Orderer {
 public:
+  explicit Orderer(func::FuncOp func) : layouts(func.getContext()) {
+    if (auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr))
+      mostAtWait = consumerRegisters(launch.getWarps()) - otherRegisters;
+  }
+
   void visit(Block &block) {
     SmallVector<tgpu::WgmmaOp> underWay;
     auto waitFor = [&](Operation *user, size_t pending) {
@@ -91,6 +102,7 @@ public:
         later = workBeside(underWay.front(), user, values);
       OpBuilder b(user);
       auto wait = tgpu::WgmmaWaitOp::create(b, user->getLoc(), ValueRange(values).getTypes(), pending, values);
+      gate(wait, products);
       for (Operation *op : later)
         op->moveAfter(wait);
       for (auto [i, value, ready] : llvm::enumerate(values, wait.getResults()))
@@ -155,11 +167,12 @@ private:
     return here && wait->isBeforeInBlock(here);
   }
 
-  /// What threads compute while a product with operands in registers is under way goes through its wait too, and what they make
-  /// narrower than a register comes behind it: else the operands of the next such product could be put into registers that
-  /// this one still reads. Masks come behind every wait: they are cheaper made twice than kept. Returns what comes behind, the
-  /// last one first.
-  static SmallVector<Operation *> workBeside(tgpu::WgmmaOp product, Operation *user, SmallVectorImpl<Value> &values) {
+  /// What threads compute while a product with operands in registers is under way goes through its wait too. What they make
+  /// narrower than a register may not lie in registers that the product still reads, as operands of the next such product would:
+  /// it comes behind the wait, where what it is made from fits into registers until then (freest), else through the wait as well,
+  /// which gives it registers of its own (see waitForGroups). Masks come behind every wait: they are cheaper made twice than
+  /// kept. Returns what comes behind, the last one first.
+  SmallVector<Operation *> workBeside(tgpu::WgmmaOp product, Operation *user, SmallVectorImpl<Value> &values) {
     SetVector<Operation *> later;
     auto isUsedLater = [&](Operation *other) {
       Operation *here = user->getBlock()->findAncestorOpInBlock(*other);
@@ -172,19 +185,87 @@ private:
       Type element = tileir::elementOf(v.getType());
       return element.isInteger(1) ? 1 : inRegisters && isa<FloatType>(element) ? element.getIntOrFloatBitWidth() : 0;
     };
-    SmallVector<Value> wide;
-    for (Operation *op = user->getPrevNode(); op != product; op = op->getPrevNode()) {
-      if (op->getNumResults() != 1 || isa<tgpu::WgmmaOp, tgpu::WgmmaWaitOp>(op))
-        continue;
-      Value v = op->getResult(0);
-      if (bitsOf(v) && bitsOf(v) < 32 && !op->getNumRegions() && isMemoryEffectFree(op) && llvm::all_of(v.getUsers(), isUsedLater))
-        later.insert(op);
-      else if (bitsOf(v) >= 32 && !isa<tileir::ConstantOp, tileir::SplatOp, tileir::BroadcastOp>(op) &&
-               llvm::any_of(v.getUsers(), isUsedLater))
-        wide.push_back(v);
-    }
-    values.append(wide.rbegin(), wide.rend());
+    auto collect = [&](bool narrowToo) {
+      later.clear();
+      SmallVector<Value> through;
+      for (Operation *op = user->getPrevNode(); op != product; op = op->getPrevNode()) {
+        if (op->getNumResults() != 1 || isa<tgpu::WgmmaOp, tgpu::WgmmaWaitOp>(op))
+          continue;
+        Value v = op->getResult(0);
+        const unsigned bits = bitsOf(v);
+        const bool isNarrow = bits && bits < 32 && !op->getNumRegions() && isMemoryEffectFree(op);
+        if (isNarrow && (bits == 1 || !narrowToo) && llvm::all_of(v.getUsers(), isUsedLater))
+          later.insert(op);
+        else if ((bits >= 32 || (isNarrow && bits == 16)) && !isa<tileir::ConstantOp, tileir::SplatOp, tileir::BroadcastOp>(op) &&
+                 llvm::any_of(v.getUsers(), isUsedLater))
+          through.push_back(v);
+      }
+      return through;
+    };
+    SmallVector<Value> through = collect(/*narrowToo=*/false);
+    atWait = registersAt(user, product, isUsedLater);
+    if (atWait > mostAtWait && llvm::any_of(later, [&](Operation *op) { return bitsOf(op->getResult(0)) == 16; }))
+      through = collect(/*narrowToo=*/true);
+    values.append(through.rbegin(), through.rend());
     return later.takeVector();
+  }
+
+  /// Before a wait for all products threads end what they compute beside them, or half of it where registers are few. A sum over a row
+  /// tells: it is short, and needs all of the row.
+  void gate(tgpu::WgmmaWaitOp wait, size_t products) {
+    constexpr int mostTold = 4, halves = 2;
+    constexpr int64_t spare = 16;
+    if (wait.getPending() != 0)
+      return;
+    int64_t index = -1, registers = 0;
+    for (size_t i = products; i < wait.getValues().size(); ++i) {
+      Value v = wait.getValues()[i];
+      if (int n = layouts.of(v).numRegs(); n <= mostTold && tileir::elementOf(v.getType()).isF32() && sumsRows(v) && n > registers) {
+        index = int64_t(i);
+        registers = n;
+      }
+    }
+    if (index < 0)
+      return;
+    if (atWait > mostAtWait - spare && registers > 1)
+      registers /= halves;
+    wait->setAttr(tgpu::gateAttr, DenseI64ArrayAttr::get(wait.getContext(), {index, registers}));
+  }
+  /// A row's sum, or what was made of one.
+  static bool sumsRows(Value v) {
+    Operation *op = v.getDefiningOp();
+    if (auto reduce = dyn_cast_or_null<tgpu::ReduceOp>(op))
+      return reduce.getKind() == tileir::ReduceKind::k_sum;
+    return isa_and_nonnull<tileir::BinaryOp, tileir::FmaOp, tileir::ReshapeOp>(op) && llvm::any_of(op->getOperands(), [](Value o) { return sumsRows(o); });
+  }
+
+  /// Registers of a thread that tiles have in front of `user`.
+  int64_t registersAt(Operation *user, tgpu::WgmmaOp product, llvm::function_ref<bool(Operation *)> isUsedLater) {
+    Block *block = user->getBlock();
+    SetVector<Value> alive;
+    auto add = [&](Value v) {
+      if (isTile(v) && !isa_and_nonnull<tileir::ConstantOp, tileir::SplatOp, tileir::IotaOp, tileir::BroadcastOp>(v.getDefiningOp()))
+        alive.insert(v);
+    };
+    for (Operation *op = product; op != user; op = op->getNextNode())
+      if (auto underWay = dyn_cast<tgpu::WgmmaOp>(op))
+        add(underWay.getA());
+    for (Operation &op : *block)
+      op.walk([&](Operation *inner) {
+        for (Value v : inner->getOperands()) {
+          if (v.getParentBlock() != block && !block->getParentOp()->isAncestor(v.getParentBlock()->getParentOp()))
+            add(v); // for all iterations
+          else if (v.getParentBlock() == block && isUsedLater(inner) && (!v.getDefiningOp() || v.getDefiningOp()->isBeforeInBlock(user)) &&
+                   (!v.getDefiningOp() || !isUsedLater(v.getDefiningOp())))
+            add(v);
+        }
+      });
+    constexpr int64_t registerBytes = 4;
+    int64_t bytes = 0;
+    for (Value v : alive)
+      if (Type element = tileir::elementOf(v.getType()); !element.isInteger(1))
+        bytes += layouts.of(v).numRegs() * int64_t(byteSize(*tileir::dtypeOfType(element)));
+    return bytes / registerBytes;
   }
 
   void visitRegions(Operation *op) {
@@ -209,12 +290,16 @@ private:
       for (Block &block : region)
         visit(block);
   }
+
+  LayoutCache layouts;
+  int64_t mostAtWait = 0;
+  int64_t atWait = 0; ///< registers of tiles at the wait looked at
 };
 
 struct OrderProducts : sectile::passes::impl::OrderProductsPassBase<OrderProducts> {
   void runOnOperation() override {
     if (hasProducts(getOperation()))
-      Orderer().visit(getOperation().getBody().front());
+      Orderer(getOperation()).visit(getOperation().getBody().front());
   }
 };
 

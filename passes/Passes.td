@@ -152,6 +152,24 @@ def StoreBoxesPass : SectilePass<"sectile-store-boxes", "StoreBoxes"> {
   }];
 }
 
+def NarrowBranchesPass : SectilePass<"sectile-narrow-branches", "NarrowBranches"> {
+  let summary = "What a branch gives is made narrower inside it";
+  let description = [{
+    Before: tiles that a branch gives in a wide type and that only a conversion to a narrower one uses. After: both sides
+    give the narrow type; what a side hands on from in front of the branch is converted there.
+  }];
+}
+
+def KeepOperandsPass : SectilePass<"sectile-keep-operands", "KeepOperands"> {
+  let summary = "First operands of products that a loop does not change, in registers";
+  let description = [{
+    Before: products of warpgroups whose first operand is in shared memory. After: where the sums, what the loop carries and the operand
+    fit into registers, one that was loaded before the loop is read into registers once, and its buffer is free from
+    there on. Others are unchanged.
+  }];
+  let options = [Option<"keep", "keep", "int64_t", "0", "0: by rule, 1: never, 2: wherever it can be done">];
+}
+
 def OrderProductsPass : SectilePass<"sectile-order-products", "OrderProducts"> {
   let summary = "Waits for asynchronous products";
   let description = [{

@@ -105,6 +105,15 @@ private:
     return false;
   }
 
+  /// The scalar that all elements are; null if none is known.
+  Value repeated(Value v) {
+    v = chosen(v);
+    if (isa_and_nonnull<BroadcastOp, ReshapeOp, tgpu::ConvertLayoutOp>(v.getDefiningOp()) && isTile(v.getDefiningOp()->getOperand(0)))
+      return repeated(v.getDefiningOp()->getOperand(0));
+    auto splat = v.getDefiningOp<SplatOp>();
+    return splat ? splat.getX() : Value();
+  }
+
   bool isOne(Value v) {
     v = chosen(v);
     if (auto broadcast = v.getDefiningOp<BroadcastOp>())
@@ -123,6 +132,8 @@ private:
     if (a != x || b != y)
       return same(a, b);
     Operation *p = x.getDefiningOp(), *q = y.getDefiningOp();
+    if (Value s = repeated(x); s && s == repeated(y) && x.getType() == y.getType())
+      return true;
     if (auto product = dyn_cast_or_null<BinaryOp>(p); product && product.getFn() == BinaryFn::k_mul) {
       if (isOne(product.getB()) && same(product.getA(), y))
         return true;

@@ -38,6 +38,8 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   split.streamk = options.schedule.cluster > 1 || options.schedule.stages == 1 ? 1 : options.schedule.streamk;
   OverlapProductsPassOptions overlap;
   overlap.overlap = options.schedule.stages == 1 ? 1 : options.schedule.overlap;
+  KeepOperandsPassOptions keep;
+  keep.keep = options.schedule.keep;
   PlaceMemoryPassOptions place;
   place.stages = options.schedule.stages;
   MakePersistentPassOptions persist;
@@ -55,7 +57,9 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(createOverlapProductsPass(overlap)); // atoms say which products are asynchronous; loads are still values
   pm.addPass(createSplitMasksPass());       // what is overlapped has its first iteration in front of the loop
   clean(true);                              // masks that hold, values that only overlapped products needed
+  pm.addPass(createNarrowBranchesPass());   // the sums of products are still under way where branches are
   pm.addPass(createStageOperandsPass(stage)); // operands in shared memory have no layouts
+  pm.addPass(createKeepOperandsPass(keep)); // operands in registers need layouts
   pm.addPass(createChooseClusterPass(choose)); // needs the warps of a block; layouts need those of all blocks
   pm.addPass(createAssignLayoutsPass());    // once all tiles, masks included, are there
   clean(false);                             // values made anew per user that got one layout; folding is over

@@ -22,6 +22,7 @@ struct Schedule {
   int snake = 0; ///< every second program goes backwards through its loop
   int streamk = 0; ///< all blocks share the programs of the last round
   int overlap = 0; ///< products of two iterations at a time, see OverlapProducts
+  int keep = 0; ///< first operands of products in registers, see KeepOperands
   int split = 0; ///< parts that share a reduction; 0: by rule at the launch, 1: never
 };
 

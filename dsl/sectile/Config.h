@@ -43,6 +43,7 @@ public:
   int snake = 0;     ///< every second program of a block goes backwards through a loop that only accumulates, over what is still in the L2 cache
   int streamk = 0;   ///< the programs of the last round are shared by all blocks in equal parts
   int overlap = 0;   ///< the first product of an iteration is issued before the last one of the iteration before is waited for
+  int keep = 0;      ///< first operands of products that a loop does not change stay in registers
   int split = 0;   ///< blocks that share the loop of a kernel that only accumulates; 1: never
 
   /// Chooses a value by hand.

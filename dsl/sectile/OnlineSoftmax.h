@@ -38,6 +38,7 @@ struct OnlineSoftmax {
   /// log2 of the weight of the largest score. Weights of 8 bits are taken up, away from the smallest numbers of their type, where
   /// the maximum is exact; what is divided by the total stays as it is.
   float raised;
+  Tile most;   ///< below it, the magnitude of a top times `factor` is one that rounding moves by little; a scalar of f32
 
   /// As many columns of sums as neighbouring threads hold of a product's row: each keeps its own.
   static constexpr int parts = 4;
@@ -46,8 +47,9 @@ struct OnlineSoftmax {
   explicit OnlineSoftmax(int rows, TileAt scale = 1.0f, Maximum maximum = Maximum::exact, DType weights = DType::bf16)
       : factor(scalar<f32>(1.44269504f)), top(full<f32>({rows, 1}, -std::numeric_limits<float>::infinity())),
         total(zeros<f32>({rows, parts})), maximum(maximum), bound(boundOf(weights)),
-        raised(maximum == Maximum::exact && (weights == DType::e4m3 || weights == DType::e5m2) ? 8.0f : 0.0f) {
+        raised(maximum == Maximum::exact && (weights == DType::e4m3 || weights == DType::e5m2) ? 8.0f : 0.0f), most(scalar<f32>(largest)) {
     factor = factor * scale;
+    most = most / factor;
   }
 
   struct Step {
@@ -85,6 +87,7 @@ struct OnlineSoftmax {
   }
 
 private:
+  static constexpr float largest = 0x1p30f; ///< of exponents that are computed as one rounded product less another
   static float boundOf(DType weights) {
     switch (weights) {
     case DType::e4m3:
@@ -104,7 +107,7 @@ private:
   /// can hold, scores that are not the top itself are so far below it that their weight is 0 with a factor of 1 too, and their
   /// difference to the top is exact. Without any score yet the top is -inf, and -inf - -inf would be NaN.
   Exponent exponentOf(const Tile &top) const {
-    Tile scaled = top * factor, small = abs(scaled) < 0x1p30f, none = top == -std::numeric_limits<float>::infinity();
+    Tile scaled = top * factor, small = abs(top) < most, none = top == -std::numeric_limits<float>::infinity();
     if (raised != 0)
       scaled = scaled - raiseOf(scaled);
     return {select(small, factor, 1.0f), select(none, 0.0f, select(small, scaled, top))};
@@ -135,17 +138,18 @@ private:
     return weights;
   }
 
-  /// `rescaleAll(factors)` is traced where the maximum is found anew. Rows that need it not come out as they went in.
+  /// `rescaleAll(factors)` is traced where the maximum is found anew: where a weight becomes too large, and where the top is none, or too
+  /// large for one factor for all rows. Rows that need it not come out as they went in.
   template <class F> Tile unlessLarger(const Tile &scores, F rescaleAll) {
     Tile s = fill(scores, -std::numeric_limits<float>::infinity());
-    const Exponent old = exponentOf(top);
-    Tile weights = weightsOf(s, old), part = partsOf(weights);
-    Tile larger = ~(part <= bound) | (top == -std::numeric_limits<float>::infinity());
+    const Exponent usual{factor, top * factor};
+    Tile weights = weightsOf(s, usual), part = partsOf(weights);
+    Tile larger = ~(part <= bound) | ~(abs(top) < most);
     when(any(any(larger, 1), 0).drop(0, 1), [&] {
       Tile anew = any(larger, 1);
       Tile next = select(anew, max(top, max(s, 1)), top);
-      const Exponent now = exponentOf(next);
-      Tile rescale = select(anew, rescaleOf(top, old, now), 1.0f);
+      const Exponent exact = exponentOf(next), now{select(anew, exact.factor, usual.factor), select(anew, exact.base, usual.base)};
+      Tile rescale = select(anew, rescaleOf(top, exponentOf(top), exact), 1.0f);
       weights = weightsOf(s, now);
       part = partsOf(weights);
       total = total * rescale;

@@ -27,6 +27,7 @@ sectile::Config parseConfig(const std::string &text) {
                  : name == "snake" ? &config.snake
                  : name == "streamk" ? &config.streamk
                  : name == "overlap" ? &config.overlap
+                 : name == "keep" ? &config.keep
                                      : nullptr;
     if (field)
       *field = value;
