@@ -2,7 +2,7 @@
 /// \file LowerConversions: conversions that move data between threads by shuffles or shared buffers.
 ///
 /// Before: any tgpu.convert_layout. After: only those that rename registers, and those within warps where
-/// shuffles cost less; the others are buffer_alloc, copy, copy_out, with a swizzle of least bank conflicts
+/// shuffles cost less; the others are buffer_alloc, copy, copy_out, with the order of axes and the swizzle of fewest cycles
 /// for the two layouts; where elements move between blocks of a cluster, peer_copy, peer_wait, copy_out.
 /// Conversions that do not wait for each other first write all their buffers, then read them: one barrier
 /// serves them all. Conversions of values from outside a loop leave it.
@@ -83,9 +83,7 @@ private:
     if (isNew)
       if (auto plan = ShufflePlan::make(src, dst)) {
         const int64_t bytes = int64_t(byteSize(*dtypeOfType(elementOf(op.getType()))));
-        it->second = plan->cost(int(bytes)) >
-                     double(swizzleFor(src, dst, shapeOf(op.getType()), elementOf(op.getType())).cycles) +
-                         barrierCycles;
+        it->second = plan->cost(int(bytes)) > double(placeFor(src, dst, shapeOf(op.getType()), elementOf(op.getType())).swizzle.cycles) + barrierCycles;
       }
     return it->second;
   }
@@ -104,6 +102,44 @@ private:
                           loads = rows(dst, Feature::ldmatrix, false);
     return chooseSwizzle(src, dst, {shape.data(), shape.size()}, int64_t(byteSize(*dtypeOfType(element))),
                          stores ? &*stores : nullptr, loads ? &*loads : nullptr);
+  }
+
+  /// How a tile lies in its buffer.
+  struct BufferPlace {
+    SmallVector<int64_t> order; ///< axis i of the buffer is this axis of the tile
+    SwizzleChoice swizzle;
+  };
+  /// Accesses are wide along the last axis of a buffer. Where a side has its neighbours along another one, that one may be the better last.
+  BufferPlace placeFor(const Layout &src, const Layout &dst, ArrayRef<int64_t> shape, Type element, bool crosses = false) {
+    BufferPlace best{llvm::to_vector(llvm::seq<int64_t>(0, int64_t(shape.size()))), swizzleFor(src, dst, shape, element, crosses)};
+    const int last = int(shape.size()) - 1;
+    for (int axis = 0; axis < last && !crosses; ++axis) {
+      if (src.contiguousRun(axis) <= src.contiguousRun(last) && dst.contiguousRun(axis) <= dst.contiguousRun(last))
+        continue;
+      SmallVector<int64_t> order;
+      for (int other = 0; other <= last; ++other)
+        if (other != axis)
+          order.push_back(other);
+      order.push_back(axis);
+      SwizzleChoice choice = swizzleFor(ordered(src, order), ordered(dst, order), ordered(shape, order), element);
+      if (choice.cycles < best.swizzle.cycles)
+        best = {std::move(order), std::move(choice)};
+    }
+    return best;
+  }
+  static Layout ordered(const Layout &layout, ArrayRef<int64_t> order) {
+    SmallVector<int> perm(order.begin(), order.end());
+    return layout.permute(perm);
+  }
+  static SmallVector<int64_t> ordered(ArrayRef<int64_t> shape, ArrayRef<int64_t> order) {
+    return llvm::map_to_vector(order, [&](int64_t axis) { return shape[size_t(axis)]; });
+  }
+  /// A tile with its axes in that order: the same registers by other names.
+  Value turned(OpBuilder &b, Location loc, Value x, ArrayRef<int64_t> order) {
+    if (llvm::is_sorted(order))
+      return x;
+    auto type = RankedTensorType::get(ordered(shapeOf(x.getType()), order), elementOf(x.getType()));
+    return PermuteOp::create(b, loc, layouts.with(type, ordered(layouts.of(x), order)), x, order);
   }
 
   /// `first` and the conversions behind it that do not need its result, brought together: what stands between
@@ -146,7 +182,12 @@ private:
 
   void lower(ArrayRef<tgpu::ConvertLayoutOp> group) {
     OpBuilder b(group.front());
-    SmallVector<std::pair<tgpu::ConvertLayoutOp, Value>> buffers;
+    struct Written {
+      tgpu::ConvertLayoutOp op;
+      Value buffer;
+      SmallVector<int64_t> order;
+    };
+    SmallVector<Written> buffers;
     for (tgpu::ConvertLayoutOp op : group) {
       const Layout &src = layouts.of(op.getX()), &dst = layouts.of(op.getResult());
       ArrayRef<int64_t> shape = shapeOf(op.getType());
@@ -155,23 +196,32 @@ private:
       if (crosses) // a copy to another block counts arrivals in whole words
         x = asWord(b, op.getLoc(), x);
       Type element = elementOf(x.getType());
-      std::vector<int64_t> swizzle = swizzleFor(src, dst, shape, element, crosses).swizzle.parameters();
-      auto type = tgpu::BufferType::get(b.getContext(), shape, element, swizzle);
+      BufferPlace place = placeFor(src, dst, shape, element, crosses);
+      auto type = tgpu::BufferType::get(b.getContext(), ordered(shape, place.order), element, place.swizzle.swizzle.parameters());
+      x = turned(b, op.getLoc(), x, place.order);
       Value buffer = tgpu::BufferAllocOp::create(b, op.getLoc(), type, IntegerAttr());
       if (crosses)
         tgpu::PeerCopyOp::create(b, op.getLoc(), x, buffer);
       else
         tgpu::CopyOp::create(b, op.getLoc(), x, buffer);
-      buffers.push_back({op, buffer});
+      buffers.push_back({op, buffer, std::move(place.order)});
     }
-    for (auto [op, buffer] : buffers) {
+    for (auto &[op, buffer, order] : buffers) {
       b.setInsertionPoint(op);
       Location loc = op.getLoc();
       auto type = cast<tgpu::BufferType>(buffer.getType());
       if (crossesBlocks(layouts.of(op.getX()), layouts.of(op.getResult()), blocks))
         tgpu::PeerWaitOp::create(b, loc, buffer);
-      Value result =
-          tgpu::CopyOutOp::create(b, loc, tileir::withElement(op.getType(), type.getElementType()), buffer);
+      Type whole = tileir::withElement(op.getType(), type.getElementType());
+      const bool isTurned = !llvm::is_sorted(order);
+      Type inBuffer = isTurned ? Type(layouts.with(RankedTensorType::get(type.getShape(), type.getElementType()), ordered(layouts.of(whole), order))) : whole;
+      Value result = tgpu::CopyOutOp::create(b, loc, inBuffer, buffer);
+      if (isTurned) {
+        SmallVector<int64_t> back(order.size());
+        for (auto [to, from] : llvm::enumerate(order))
+          back[size_t(from)] = int64_t(to);
+        result = PermuteOp::create(b, loc, whole, result, back);
+      }
       op.getResult().replaceAllUsesWith(fromWord(b, loc, result, elementOf(op.getType())));
       op.erase();
     }

@@ -114,3 +114,18 @@ func.func @matrices(%x: tensor<32x64xbf16, #rows16>) -> tensor<32x64xbf16, #frag
   %a = tgpu.convert_layout %x : tensor<32x64xbf16, #rows16> -> tensor<32x64xbf16, #fragment>
   return %a : tensor<32x64xbf16, #fragment>
 }
+
+#down = #tgpu.layout<"core=[64,64] reps=[1,1] reg=[(1,0),(2,0),(4,0),(0,4),(0,8),(0,16),(0,32)] lane=[(8,0),(16,0),(32,0),(0,1),(0,2)] warp=[]">
+#operand = #tgpu.layout<"core=[64,64] reps=[1,1] reg=[(1,0),(8,0),(16,0),(32,0),(0,8),(0,16),(0,32)] lane=[(2,0),(4,0),(0,1),(0,2),(0,4)] warp=[]">
+
+// Neighbours of both sides lie along the first axis: it is the last one of the buffer, where 16 bytes are written at once.
+// CHECK-LABEL: func.func @along_the_first
+// CHECK: %[[T:.*]] = tile.permute %arg0 [1, 0]
+// CHECK: %[[B:.*]] = tgpu.buffer_alloc : !tgpu.buffer<[64, 64], bf16
+// CHECK: tgpu.copy %[[T]], %[[B]]
+// CHECK: %[[R:.*]] = tgpu.copy_out %[[B]]
+// CHECK: tile.permute %[[R]] [1, 0]
+func.func @along_the_first(%x: tensor<64x64xbf16, #down>) -> tensor<64x64xbf16, #operand> {
+  %a = tgpu.convert_layout %x : tensor<64x64xbf16, #down> -> tensor<64x64xbf16, #operand>
+  return %a : tensor<64x64xbf16, #operand>
+}
