@@ -112,6 +112,21 @@ int Config::coverParameter(std::string_view name, const detail::TracedTensor &x,
   return v.value;
 }
 
+void Config::adopt(std::string_view prefix, const Config &part, std::span<const int> params) {
+  for (const auto &[name, value] : part.named) {
+    Value &own = named[std::string(prefix) + name];
+    const bool byHand = prefix.empty() ? value.byHand : own.byHand;
+    own = value;
+    own.byHand = byHand;
+    if (!prefix.empty())
+      own.choices.clear();
+    if (own.coverArg >= 0)
+      own.coverArg = params[static_cast<std::size_t>(own.coverArg)];
+    if (own.coverArg < 0)
+      own.coverAxis = -1;
+  }
+}
+
 void Config::forgetAsked() {
   std::erase_if(named, [](const auto &entry) { return !entry.second.byHand; });
   for (auto &[name, v] : named)
@@ -155,8 +170,6 @@ std::string Config::str() const {
     add("streamk", streamk);
   if (overlap)
     add("overlap", overlap);
-  if (keep)
-    add("keep", keep);
   if (split)
     add("split", split);
   return s;
@@ -167,7 +180,7 @@ std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages && cluster == other.cluster &&
          raster == other.raster && repack == other.repack && blocks == other.blocks && split == other.split &&
-         async == other.async && pingpong == other.pingpong && snake == other.snake && streamk == other.streamk && overlap == other.overlap && keep == other.keep &&
+         async == other.async && pingpong == other.pingpong && snake == other.snake && streamk == other.streamk && overlap == other.overlap &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {
                       return a.first == b.first && a.second.value == b.second.value;

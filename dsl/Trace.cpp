@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/Trace.h"
 
+#include "dsl/Composition.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -24,13 +26,13 @@ static std::atomic<std::uint64_t> nextTrace{1};
 static bool isForeign(llvm::StringRef file) {
   if (file.empty() || file.starts_with("/usr/") || file.contains("/include/c++/"))
     return true;
-  if (file.ends_with("sectile/detail/Params.h"))
+  if (file.ends_with("sectile/detail/Params.h") || file.ends_with("sectile/detail/Node.h"))
     return true;
   auto [folder, base] = file.rsplit('/');
   if (folder != "sectile" && !folder.ends_with("/sectile"))
     return false;
   for (const char *own :
-       {"Tile.h", "Tensor.h", "Ops.h", "Control.h", "Config.h", "Kernel.h", "OnlineSoftmax.h"})
+       {"Tile.h", "Tensor.h", "Ops.h", "Control.h", "Config.h", "Kernel.h", "OnlineSoftmax.h", "Graph.h"})
     if (base == own)
       return true;
   return false;
@@ -177,6 +179,8 @@ OwningOpRef<ModuleOp> Trace::run() {
 
 OwningOpRef<ModuleOp> trace(MLIRContext &context, const KernelDesc &kernel,
                             std::span<const KernelArg> hostArgs, Config &config) {
+  if (kernel.parts)
+    return traceComposition(context, kernel, hostArgs, config);
   return Trace(context, kernel, hostArgs, config).run();
 }
 

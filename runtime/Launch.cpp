@@ -332,6 +332,23 @@ bool withCopyMemory(Module &module, std::span<const KernelArg> args, const Strea
   return true;
 }
 
+void withGraphMemory(const Stream &stream, std::int64_t bytes, const CallSite &site, const std::function<void(void *)> &enqueue) {
+  const Driver &driver = driverOf(stream, site);
+  const detail::StreamImpl &s = *stream.handle();
+  CuDevicePtr memory = 0;
+  // Other threads may run graphs on this stream, in the same memory.
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  {
+    ContextScope scope(driver, s.context);
+    memory = graphMemoryOf(driver, s, bytes, site.loc);
+  }
+  if (!memory)
+    throw UserError({SourceLoc(site.loc), std::string(site.kernel), "graph", std::to_string(bytes) + " bytes for tensors between kernels are more than the device has left",
+                     "out_of_memory", "free other memory, or run the graph on smaller tensors"});
+  enqueue(reinterpret_cast<void *>(memory));
+}
+
 PreparedLaunch::PreparedLaunch(std::shared_ptr<Module> module, std::span<const KernelArg> arguments,
                                std::source_location loc)
     : code(std::move(module)), args(arguments.begin(), arguments.end()) {

@@ -69,6 +69,11 @@ SECTILE_API void launch(Module &module, std::span<const KernelArg> args, const S
 SECTILE_API bool withCopyMemory(Module &module, std::span<const KernelArg> args, const Stream &stream, std::int64_t bytes,
                                 std::source_location loc, const std::function<void(void *)> &enqueue);
 
+/// Calls `enqueue` with memory for `bytes` bytes on the stream's device, which nothing uses but the stream's work that is
+/// enqueued in there. UserError [out_of_memory]. @pre the stream is a GPU's
+SECTILE_API void withGraphMemory(const Stream &stream, std::int64_t bytes, const CallSite &site,
+                                 const std::function<void(void *)> &enqueue);
+
 /// A launch with everything looked up, checked and packed once; launching it touches neither the arguments
 /// nor the heap. Keeps its module. May be called from several threads at once; copies are independent.
 class SECTILE_API PreparedLaunch {

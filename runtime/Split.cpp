@@ -45,15 +45,18 @@ std::int64_t tripsOf(const LaunchSplit &split, std::span<const KernelArg> args) 
   return ceilDiv(upper - lower, step);
 }
 
+/// Which function's memory.
+enum class Use : std::uint64_t { workspace, copies, graph };
+
 /// What a stream, or a capture of a stream, was given.
 struct Key {
   std::uint64_t context, stream, capture; ///< capture 0: none
-  bool copies = false;                    ///< memory of copyMemoryOf()
+  Use use = Use::workspace;
   bool operator==(const Key &) const = default;
 };
 struct HashKey {
   std::size_t operator()(const Key &k) const {
-    std::uint64_t h = (k.context * 0x9E3779B97F4A7C15ull) ^ (k.stream + (k.capture << 24)) ^ std::uint64_t(k.copies) << 63;
+    std::uint64_t h = (k.context * 0x9E3779B97F4A7C15ull) ^ (k.stream + (k.capture << 24)) ^ std::uint64_t(k.use) << 62;
     return static_cast<std::size_t>(h * 0x9E3779B97F4A7C15ull);
   }
 };
@@ -199,14 +202,14 @@ namespace {
 /// Memory of this stream, or of its capture, of at least `bytes` bytes; more is allocated by `allocate`, which gives 0 if it
 /// cannot.
 template <class F>
-CuDevicePtr memoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes, bool copies, F allocate,
+CuDevicePtr memoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes, Use use, F allocate,
                      std::source_location loc) {
   int status = cuCaptureNone;
   unsigned long long capture = 0;
   const detail::DeviceImpl &d = *stream.device.handle();
   d.check(driver.call.streamGetCaptureInfo(stream.stream, &status, &capture, nullptr, nullptr, nullptr),
           "cuStreamGetCaptureInfo", "launch", loc);
-  const Key key{stream.contextId, streamId(driver, stream), status == cuCaptureNone ? 0 : capture + 1, copies};
+  const Key key{stream.contextId, streamId(driver, stream), status == cuCaptureNone ? 0 : capture + 1, use};
   Table &t = table();
   std::lock_guard lock(t.mutex);
   Workspace &w = t.of[key];
@@ -228,20 +231,28 @@ CuDevicePtr memoryOf(const Driver &driver, const detail::StreamImpl &stream, std
 CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
                         std::source_location loc) {
   bytes = std::max(leastWorkspace, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
-  return memoryOf(driver, stream, bytes, false, [&] { return zeroedMemory(driver, stream, bytes, loc); }, loc);
+  return memoryOf(driver, stream, bytes, Use::workspace, [&] { return zeroedMemory(driver, stream, bytes, loc); }, loc);
+}
+
+/// 0 if the device has not that much left. Also while the stream is being captured.
+static CuDevicePtr plainMemory(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes, std::source_location loc) {
+  RelaxedCaptureScope relaxed(driver);
+  CuDevicePtr memory = 0;
+  CuResult result = driver.call.memAlloc(&memory, static_cast<std::size_t>(bytes));
+  if (result == cuErrorOutOfMemory)
+    return CuDevicePtr(0);
+  stream.device.handle()->check(result, "cuMemAlloc", "launch", loc);
+  return memory;
 }
 
 CuDevicePtr copyMemoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
                          std::source_location loc) {
-  return memoryOf(driver, stream, bytes, true, [&] {
-    RelaxedCaptureScope relaxed(driver);
-    CuDevicePtr memory = 0;
-    CuResult result = driver.call.memAlloc(&memory, static_cast<std::size_t>(bytes));
-    if (result == cuErrorOutOfMemory)
-      return CuDevicePtr(0);
-    stream.device.handle()->check(result, "cuMemAlloc", "launch", loc);
-    return memory;
-  }, loc);
+  return memoryOf(driver, stream, bytes, Use::copies, [&] { return plainMemory(driver, stream, bytes, loc); }, loc);
+}
+
+CuDevicePtr graphMemoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                          std::source_location loc) {
+  return memoryOf(driver, stream, bytes, Use::graph, [&] { return plainMemory(driver, stream, bytes, loc); }, loc);
 }
 
 void releaseWorkspace(const Driver &driver, const detail::StreamImpl &stream) noexcept {
@@ -251,8 +262,8 @@ void releaseWorkspace(const Driver &driver, const detail::StreamImpl &stream) no
       return; // the memory stays: something may still use it
     Table &t = table();
     std::lock_guard lock(t.mutex);
-    for (bool copies : {false, true}) {
-      auto found = t.of.find(Key{stream.contextId, id, 0, copies});
+    for (Use use : {Use::workspace, Use::copies, Use::graph}) {
+      auto found = t.of.find(Key{stream.contextId, id, 0, use});
       if (found == t.of.end())
         continue;
       for (CuDevicePtr memory : found->second.outgrown)

@@ -56,6 +56,10 @@ CuDevicePtr workspaceOf(const Driver &driver, const detail::StreamImpl &stream, 
 SECTILE_API CuDevicePtr copyMemoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
                                      std::source_location loc);
 
+/// The same for tensors between the kernels of a graph.
+CuDevicePtr graphMemoryOf(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,
+                          std::source_location loc);
+
 /// New device memory of `bytes` bytes whose first LaunchSplit::counterBytes are 0, whatever the stream is doing, captures
 /// included; for the caller to keep. @pre the stream's context is current
 CuDevicePtr zeroedMemory(const Driver &driver, const detail::StreamImpl &stream, std::int64_t bytes,

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,9 @@ private:
                      std::source_location loc);
   std::map<std::string, Value, std::less<>> named;
 };
+  /// Takes over what a part of a composed kernel asked for, each name behind `prefix`; the covers of parameter i are then
+  /// of parameter params[i], plain numbers where that is -1.
+  void adopt(std::string_view prefix, const Config &part, std::span<const int> params);
 
 namespace detail {
 /// The bucket of Config::cover for this length; at most 2^30, which longer axes exceed.

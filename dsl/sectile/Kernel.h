@@ -6,6 +6,7 @@
 #include <sectile/Error.h>
 #include <sectile/Ops.h>
 #include <sectile/Stream.h>
+#include <sectile/detail/Node.h>
 #include <sectile/detail/Params.h>
 
 #include <array>
@@ -19,6 +20,8 @@ namespace sectile {
 
 namespace detail {
 
+struct Composition;
+
 /// What the library needs to know of a kernel; a small value, all it points at is static.
 struct KernelDesc {
   const char *name;
@@ -26,6 +29,7 @@ struct KernelDesc {
   std::span<const ParamDesc> params; ///< in order, those of variants appended; a Config is no parameter
   CodePosition where;                ///< of the call of kernel()
   const void *id;                    ///< one address per kernel type
+  const Composition *parts = nullptr; ///< of a kernel made of several; it has no body then
 };
 
 SECTILE_API void launch(const KernelDesc &kernel, const Stream &stream, std::span<const KernelArg> args,
@@ -69,8 +73,14 @@ private:
 /// values.
 template <class F, class List, auto... Variants> class KernelOf;
 
-template <class F, class... P, auto... Variants> class KernelOf<F, detail::TypeList<P...>, Variants...> {
+template <class F, class... P, auto... Variants>
+class KernelOf<F, detail::TypeList<P...>, Variants...>
+    : public detail::NodeCalls<KernelOf<F, detail::TypeList<P...>, Variants...>, typename detail::NodeTypes<P...>::Inputs,
+                               detail::TypeList<P...>> {
 public:
+  /// In a graph (sectile/Graph.h), `y = relu(x)`.
+  using detail::NodeCalls<KernelOf, typename detail::NodeTypes<P...>::Inputs, detail::TypeList<P...>>::operator();
+
   constexpr KernelOf(const char *name, CodePosition where) : name(name), where(where) {}
 
   /// Launches on a stream: one argument per parameter, checked while compiling.

@@ -76,6 +76,10 @@ EXCEPTIONS = {
     "dsl/Choice.cpp": Rule({"autotune", "runtime"}),
     # Without one it takes the cost model's, which is kept in the kernel cache.
     "dsl/ModelChoice.cpp": Rule({"autotune", "runtime"}),
+    # Graphs: fusion is a pass, a run has memory of the stream.
+    "dsl/Composition.cpp": Rule({"passes"}),
+    "dsl/GraphLengths.cpp": Rule({"passes"}),
+    "dsl/GraphRun.cpp": Rule({"runtime"}),
     # The programs behind the command line tools.
     "dsl/ToolsOpt.cpp": Rule({"passes"}),
     "dsl/ToolsRun.cpp": Rule({"runtime"}, {"cli"}),

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes of a graph become one kernel. Nodes are taken in order; each is joined, where that is legal, to the groups
+// before it that make what it reads. A group that moves down to a node passes others that have nothing to do with it.
+#include "dsl/Context.h"
+#include "dsl/Diagnostics.h"
+#include "dsl/GraphImpl.h"
+#include "dsl/Trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir;
+
+namespace sectile::detail {
+
+/// Fills in `offsets` and `workspaceBytes`: tensors whose lifetimes meet do not overlap.
+static void planMemory(const GraphState &graph, Plan &plan);
+
+namespace {
+
+constexpr std::int64_t workspaceAlignment = 256;
+
+struct Group {
+  std::vector<int> nodes; ///< in order
+  const Composition *composition = nullptr;
+  CompositionReport report;
+};
+
+class Planner {
+public:
+  Planner(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused) : graph(graph), how(how), refused(refused) {}
+
+  Plan run() {
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+      place(n);
+    for (const Group &g : groups)
+      plan.steps.push_back(stepOf(g));
+    if (how.mode() == Fuse::Mode::require && groups.size() > 1)
+      requireFailed();
+    planMemory(graph, plan);
+    return std::move(plan);
+  }
+
+private:
+  const GraphNode &node(int n) const { return graph.nodes[static_cast<std::size_t>(n)]; }
+
+  /// Tensors that are one piece of memory or share some.
+  bool shareMemory(int x, int y) const {
+    if (x == y)
+      return true;
+    const GraphValue &a = graph.values[static_cast<std::size_t>(x)], &b = graph.values[static_cast<std::size_t>(y)];
+    if (!a.hasMemory() || !b.hasMemory() || !a.arg.data || !b.arg.data)
+      return false;
+    const auto [aFirst, aEnd] = byteRange(a.arg);
+    const auto [bFirst, bEnd] = byteRange(b.arg);
+    const auto p = reinterpret_cast<std::intptr_t>(a.arg.data), q = reinterpret_cast<std::intptr_t>(b.arg.data);
+    return p + aFirst < q + bEnd && q + bFirst < p + aEnd;
+  }
+  /// Whether the order of two nodes matters.
+  bool conflict(int x, int y) const {
+    for (int a : node(x).values)
+      for (int b : node(y).values)
+        if (a >= 0 && b >= 0 && (node(x).writes(a) || node(y).writes(b)) && shareMemory(a, b))
+          return true;
+    return false;
+  }
+  bool conflict(const Group &x, const Group &y) const {
+    return std::any_of(x.nodes.begin(), x.nodes.end(), [&](int a) {
+      return std::any_of(y.nodes.begin(), y.nodes.end(), [&](int b) { return conflict(a, b); });
+    });
+  }
+  /// A tensor that `from` writes and `to` reads.
+  bool feeds(const Group &from, const Group &to) const {
+    for (int a : from.nodes)
+      for (int b : to.nodes)
+        for (int v : node(b).values)
+          if (v >= 0 && node(a).writes(v) && node(b).reads(v))
+            return true;
+    return false;
+  }
+
+  void place(int n) {
+    Group next{{n}, nullptr, {}};
+    if (how.mode() != Fuse::Mode::none)
+      for (std::size_t i = groups.size(); i-- > 0;) {
+        if (!feeds(groups[i], next))
+          continue;
+        const bool mayMove = std::none_of(groups.begin() + static_cast<std::ptrdiff_t>(i) + 1, groups.end(),
+                                          [&](const Group &between) { return conflict(groups[i], between); });
+        if (!mayMove) {
+          stayApart(groups[i], n, {SourceLoc(node(n).where), "a kernel between the two needs to run behind the first and before the second"});
+          continue;
+        }
+        if (join(groups[i], next))
+          groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    groups.push_back(std::move(next));
+  }
+
+  void stayApart(const Group &first, int second, CompositionRefusal why) {
+    plan.refusals.push_back({first.nodes.back(), second, std::move(why)});
+  }
+
+  /// Makes `next` the group of both, if that is legal.
+  bool join(const Group &before, Group &next) {
+    Group both;
+    both.nodes = before.nodes;
+    both.nodes.insert(both.nodes.end(), next.nodes.begin(), next.nodes.end());
+    std::sort(both.nodes.begin(), both.nodes.end());
+    const int second = next.nodes.back();
+    Composition c;
+    if (!describe(both, c)) {
+      stayApart(before, second, why);
+      return false;
+    }
+    // Who has a product keeps its tiles; among others, somebody's tiles may suit all.
+    std::optional<CompositionRefusal> first;
+    const std::size_t leaders = hasProduct(both.nodes[c.leader]) ? 1 : both.nodes.size();
+    for (std::size_t i = 0; i < leaders; ++i) {
+      Composition led = c;
+      led.leader = (c.leader + i) % both.nodes.size();
+      if (auto no = compose(both, intern(std::move(led), node(second).where)))
+        first = first.value_or(*no);
+      else {
+        next = std::move(both);
+        return true;
+      }
+    }
+    stayApart(before, second, *first);
+    return false;
+  }
+
+  std::optional<CompositionRefusal> compose(Group &both, const Composition &kept) {
+    if (refused.contains(&kept))
+      return CompositionRefusal{SourceLoc(kept.desc.where), "the one kernel needs more than the GPU has"};
+    std::vector<KernelArg> args;
+    for (std::size_t v = 0; v < kept.values.size(); ++v)
+      if (kept.values[v].param >= 0)
+        args.push_back(graph.argOf(node(origins[v].first), origins[v].second));
+    ContextLease context;
+    Config config;
+    auto composed = composeModule(*context, kept, args, config);
+    if (auto *no = std::get_if<CompositionRefusal>(&composed))
+      return *no;
+    both.composition = &kept;
+    both.report = std::get<ComposedModule>(composed).report;
+    return std::nullopt;
+  }
+
+  /// The composition of these nodes; `why` if there can be none.
+  bool describe(const Group &g, Composition &c) {
+    origins.clear();
+    std::map<int, int> ofValue;                 // graph's value -> composition's
+    std::map<std::int64_t, int> classes;        // lengths
+    c.keepRounding = how.keepsRounding();
+    c.leader = leaderOf(g);
+    for (int n : g.nodes) {
+      CompositionPart part{node(n).kernel, {}, {}};
+      for (std::size_t p = 0; p < node(n).values.size(); ++p) {
+        const int value = node(n).values[p];
+        auto known = value < 0 ? ofValue.end() : ofValue.find(value);
+        if (known != ofValue.end()) {
+          part.values.push_back(known->second);
+          c.values[static_cast<std::size_t>(known->second)].desc.readOnly &= node(n).kernel.params[p].readOnly;
+          continue;
+        }
+        const int number = static_cast<int>(c.values.size());
+        if (value >= 0)
+          ofValue[value] = number;
+        CompositionValue own{node(n).kernel.params[p], {}, 0};
+        if (value >= 0)
+          for (int d = 0; d < own.desc.rank; ++d) {
+            const std::int64_t length = graph.values[static_cast<std::size_t>(value)].arg.dims[static_cast<std::size_t>(d)];
+            if (length == 0)
+              return because(n, "a tensor has no elements");
+            own.lengths.push_back(classes.try_emplace(length, static_cast<int>(classes.size())).first->second);
+          }
+        c.values.push_back(std::move(own));
+        origins.emplace_back(n, p);
+        part.values.push_back(number);
+      }
+      c.parts.push_back(std::move(part));
+    }
+    for (const auto &[x, a] : ofValue)
+      for (const auto &[y, b] : ofValue)
+        if (x < y && !(c.values[static_cast<std::size_t>(a)].desc.readOnly && c.values[static_cast<std::size_t>(b)].desc.readOnly) &&
+            shareMemory(x, y))
+          return because(g.nodes.back(), "a tensor that one of them writes shares memory with another one");
+    for (const auto &[value, number] : ofValue)
+      if (isBetween(g, value))
+        c.values[static_cast<std::size_t>(number)].param = -1;
+    int next = 0;
+    for (CompositionValue &v : c.values)
+      if (v.param >= 0)
+        v.param = next++;
+    for (const CompositionValue &v : c.values)
+      for (int length : v.param < 0 ? v.lengths : std::vector<int>())
+        if (std::none_of(c.values.begin(), c.values.end(), [&](const CompositionValue &o) {
+              return o.param >= 0 && std::find(o.lengths.begin(), o.lengths.end(), length) != o.lengths.end();
+            }))
+          return because(g.nodes.back(), "a length of the tensor between them is no other tensor's");
+    return true;
+  }
+  bool because(int n, std::string text) {
+    why = {SourceLoc(node(n).where), std::move(text)};
+    return false;
+  }
+
+  /// Written and read by nodes of this group alone, with no memory of its own.
+  bool isBetween(const Group &g, int value) const {
+    if (graph.values[static_cast<std::size_t>(value)].hasMemory())
+      return false;
+    bool isRead = false;
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+      if (node(n).touches(value)) {
+        if (std::find(g.nodes.begin(), g.nodes.end(), n) == g.nodes.end())
+          return false;
+        isRead |= node(n).reads(value);
+      }
+    return isRead;
+  }
+
+  /// The node whose programs the others take over: the first with a product, else the first.
+  std::size_t leaderOf(const Group &g) {
+    for (std::size_t i = 0; i < g.nodes.size(); ++i)
+      if (hasProduct(g.nodes[i]))
+        return i;
+    return 0;
+  }
+  bool hasProduct(int n) {
+    auto [it, isNew] = products.try_emplace(n, false);
+    if (isNew) {
+      std::vector<KernelArg> args;
+      for (std::size_t p = 0; p < node(n).values.size(); ++p)
+        args.push_back(graph.argOf(node(n), p));
+      ContextLease context;
+      Config config;
+      trace(*context, node(n).kernel, args, config)->walk([&](tileir::MmaOp) { it->second = true; });
+    }
+    return it->second;
+  }
+
+  PlanStep stepOf(const Group &g) {
+    PlanStep step;
+    step.nodes = g.nodes;
+    if (!g.composition) {
+      const GraphNode &only = node(g.nodes.front());
+      step.kernel = only.kernel;
+      step.values = only.values;
+      step.numbers = only.numbers;
+      return step;
+    }
+    Composition again;
+    describe(g, again); // origins
+    step.kernel = g.composition->desc;
+    step.fused = g.report;
+    for (std::size_t v = 0; v < origins.size(); ++v) {
+      const auto [n, p] = origins[v];
+      if (g.composition->values[v].param < 0)
+        continue;
+      step.values.push_back(node(n).values[p]);
+      step.numbers.push_back(node(n).numbers[p]);
+    }
+    auto valueOf = [&](int number) { return node(origins[static_cast<std::size_t>(number)].first).values[origins[static_cast<std::size_t>(number)].second]; };
+    for (int number : g.report.vanished)
+      step.vanished.push_back(valueOf(number));
+    for (int number : g.report.unrounded)
+      step.unrounded.push_back(valueOf(number));
+    // Every node of the group that reads what the group wrote would have read it from memory.
+    for (std::size_t v = 0; v < origins.size(); ++v) {
+      const int value = valueOf(static_cast<int>(v));
+      if (value < 0)
+        continue;
+      bool isWritten = false;
+      std::int64_t moves = 0;
+      for (int n : g.nodes) {
+        moves += isWritten && node(n).reads(value);
+        isWritten |= node(n).writes(value);
+      }
+      moves += g.composition->values[v].param < 0;
+      step.bytesSaved += moves * byteCount(graph.values[static_cast<std::size_t>(value)].arg);
+    }
+    return step;
+  }
+
+  [[noreturn]] void requireFailed() {
+    const std::string nodes = fmt::format("{} nodes become {} kernels", graph.nodes.size(), groups.size());
+    if (plan.refusals.empty())
+      throw UserError({SourceLoc(graph.where), {}, "graph", fmt::format("{}: some have no tensor in common", nodes), "fuse_require",
+                       "build a graph of each, or with fuse::automatic"});
+    const PlanRefusal &r = plan.refusals.front();
+    throw UserError({r.why.at, node(r.second).kernel.name, "graph",
+                     fmt::format("{}: '{}' and '{}' are not fused: {}", nodes, node(r.first).kernel.name, node(r.second).kernel.name, r.why.why),
+                     "fuse_require", "change the kernels so that they agree, or build with fuse::automatic"});
+  }
+
+  const GraphState &graph;
+  Fuse how;
+  const std::set<const Composition *> &refused;
+  std::vector<Group> groups;
+  std::map<int, bool> products;
+  std::vector<std::pair<int, std::size_t>> origins; ///< node and parameter behind each value of the composition described last
+  CompositionRefusal why;                           ///< if it could not be described
+  Plan plan;
+};
+
+} // namespace
+
+static void planMemory(const GraphState &graph, Plan &plan) {
+  struct Piece {
+    int value;
+    std::int64_t bytes, first, last, offset;
+  };
+  std::vector<Piece> pieces;
+  plan.offsets.assign(graph.values.size(), -1);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].hasMemory())
+      continue;
+    Piece piece{static_cast<int>(v), byteCount(graph.values[v].arg), -1, -1, 0};
+    piece.bytes = (std::max<std::int64_t>(piece.bytes, 1) + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
+    for (std::size_t s = 0; s < plan.steps.size(); ++s)
+      if (const auto &values = plan.steps[s].values; std::find(values.begin(), values.end(), piece.value) != values.end()) {
+        piece.first = piece.first < 0 ? static_cast<std::int64_t>(s) : piece.first;
+        piece.last = static_cast<std::int64_t>(s);
+      }
+    if (piece.first >= 0)
+      pieces.push_back(piece);
+  }
+  // The largest first, each at the lowest place that is free while it lives.
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece &a, const Piece &b) { return a.bytes > b.bytes; });
+  std::vector<Piece> placed;
+  for (Piece &piece : pieces) {
+    std::vector<Piece> others;
+    for (const Piece &p : placed)
+      if (p.first <= piece.last && piece.first <= p.last)
+        others.push_back(p);
+    std::sort(others.begin(), others.end(), [](const Piece &a, const Piece &b) { return a.offset < b.offset; });
+    for (const Piece &p : others)
+      if (piece.offset < p.offset + p.bytes && p.offset < piece.offset + piece.bytes)
+        piece.offset = p.offset + p.bytes;
+    placed.push_back(piece);
+    plan.offsets[static_cast<std::size_t>(piece.value)] = piece.offset;
+    plan.workspaceBytes = std::max(plan.workspaceBytes, piece.offset + piece.bytes);
+  }
+}
+
+static std::string sizeText(std::int64_t bytes) {
+  return bytes >= 1'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6) : fmt::format("{} B", bytes);
+}
+
+std::string planText(const GraphState &graph, const Plan &plan) {
+  std::int64_t saved = 0;
+  for (const PlanStep &step : plan.steps)
+    saved += step.bytesSaved;
+  std::string text = fmt::format("graph {}: nodes: {}, kernels: {}; saved: launches: {}, memory traffic: {}; workspace: {}\n", graph.name,
+                                 graph.nodes.size(), plan.steps.size(), graph.nodes.size() - plan.steps.size(), sizeText(saved),
+                                 sizeText(plan.workspaceBytes));
+  auto lines = [&](const std::vector<int> &values) {
+    std::vector<std::uint32_t> list;
+    for (int v : values)
+      list.push_back(graph.values[static_cast<std::size_t>(v)].where.line());
+    return fmt::format("{}", fmt::join(list, ", "));
+  };
+  for (const PlanStep &step : plan.steps) {
+    if (!step.fused) {
+      text += fmt::format("  {}\n", step.kernel.name);
+      continue;
+    }
+    text += fmt::format("  {}: nodes: {}; saved: launches: {}, memory traffic: {}", step.kernel.name, step.nodes.size(), step.nodes.size() - 1, sizeText(step.bytesSaved));
+    if (!step.vanished.empty())
+      text += fmt::format("; without memory: the tensors made at lines {}", lines(step.vanished));
+    if (!step.unrounded.empty())
+      text += fmt::format("; not rounded to 16 bits on the way: those of lines {}", lines(step.unrounded));
+    text += "\n";
+  }
+  for (const PlanRefusal &r : plan.refusals)
+    text += fmt::format("  not fused: {}:{}: '{}' and '{}': {}\n", r.why.at.file, r.why.at.line,
+                        graph.nodes[static_cast<std::size_t>(r.first)].kernel.name, graph.nodes[static_cast<std::size_t>(r.second)].kernel.name, r.why.why);
+  return text;
+}
+
+Plan planGraph(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused) {
+  return Planner(graph, how, refused).run();
+}
+
+} // namespace sectile::detail

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs: what they record, which nodes become one kernel, and that fused nodes compute what the nodes alone compute, on the
+// interpreter and, lowered, on the executor.
+#include "dsl/Context.h"
+#include "dsl/GraphImpl.h"
+#include "dsl/Trace.h"
+#include "passes/Pipeline.h"
+#include "tests/support/FinalForm.h"
+#include "tests/support/GraphKernels.h"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+template <class T, int R> detail::GraphState &stateOf(const GraphTensor<T, R> &x) { return *x.asInput({}).graph; }
+
+/// Every kernel of the plan, lowered for sm_90a, thread by thread.
+void runLowered(const detail::GraphState &graph, const detail::Plan &plan, int stages) {
+  std::vector<std::byte> memory(static_cast<std::size_t>(plan.workspaceBytes) + 256, std::byte(0xA5));
+  auto *base = reinterpret_cast<std::byte *>((reinterpret_cast<std::uintptr_t>(memory.data()) + 255) / 256 * 256);
+  for (const detail::PlanStep &step : plan.steps) {
+    std::vector<KernelArg> all = step.numbers, args;
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      if (const int value = step.values[p]; value >= 0) {
+        all[p] = graph.values[static_cast<std::size_t>(value)].arg;
+        if (const auto offset = plan.offsets[static_cast<std::size_t>(value)]; offset >= 0)
+          all[p].data = base + offset;
+      }
+      if (step.kernel.params[p].kind != detail::ParamDesc::Kind::constant)
+        args.push_back(all[p]);
+    }
+    ContextLease context;
+    Config config;
+    auto module = detail::trace(*context, step.kernel, all, config);
+    REQUIRE(mlir::succeeded(mlir::verify(*module)));
+    std::string messages;
+    const std::string text = textOf(*module);
+    passes::PipelineOptions options;
+    options.schedule.stages = stages;
+    bool ok = runPasses(*module, [&](mlir::OpPassManager &pm) { passes::buildPipeline(pm, options); }, messages);
+    INFO(messages << text);
+    REQUIRE(ok);
+    runOnThreads(*module, args);
+  }
+}
+
+const Stream &host() {
+  static const Stream stream = Device::interpreter().stream();
+  return stream;
+}
+
+} // namespace
+
+TEST_CASE("graph: a chain of elementwise kernels is one kernel without memory between", "[graph]") {
+  for (auto [rows, columns] : {std::pair{37, 100}, {64, 128}, {1, 5}}) {
+    Memory<bf16> x({rows, columns}, 1), r({rows, columns}, 2), b({columns}, 3), want({rows, columns}), got({rows, columns});
+    auto make = [&](Memory<bf16> &out, Fuse how) {
+      Graph g("chain");
+      auto y = axpyOf<bf16>(biasReluOf<bf16>(g.input(x.view<2>()), g.input(b.view<1>())), g.input(r.view<2>()), 0.5f);
+      g.output(y, out.view<2>());
+      return g.build(how);
+    };
+    Composed alone = make(want, fuse::none), fused = make(got, fuse::require | fuse::keepRounding), loose = make(got, fuse::require);
+    CHECK(alone.launches() == 2);
+    CHECK(alone.workspaceBytes() > 0);
+    CHECK(fused.launches() == 1);
+    CHECK(fused.workspaceBytes() == 0);
+    want.clear();
+    alone(host());
+    got.clear();
+    fused(host());
+    CHECK(got == want);
+    // Both round to bf16 in between, or not: then the loads of the second kernel have no cast of their own.
+    auto casts = [](const std::string &text) {
+      int n = 0;
+      for (std::size_t at = 0; (at = text.find("tile.cast", at)) != std::string::npos; ++at)
+        ++n;
+      return n;
+    };
+    CHECK(casts(fused.emit("tile", "sm_90a")) == casts(loose.emit("tile", "sm_90a")) + 2);
+    CHECK(fused.explain().find("axpy") != std::string::npos);
+    CHECK(loose.explain().find("not rounded to 16 bits") != std::string::npos);
+    CHECK(fused.explain().find("not rounded to 16 bits") == std::string::npos);
+    CHECK(loose.explain().find("saved: launches: 1, memory traffic: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("graph: what follows a product runs in its programs, with its tiles", "[graph]") {
+  for (auto [m, n, k] : {std::array{37, 100, 50}, {64, 64, 32}}) {
+    Memory<bf16> a({m, k}, 1), w({k, n}, 2), b({n}, 3), r({m, n}, 4), want({m, n}), got({m, n});
+    auto make = [&](Memory<bf16> &out, Fuse how) {
+      Graph g("layer");
+      auto h = biasReluOf<bf16>(multiply(g.input(a.view<2>()), g.input(w.view<2>())), g.input(b.view<1>()));
+      CHECK(h.dims() == std::array<std::int64_t, 2>{m, n});
+      auto y = axpyOf<bf16>(h, g.input(r.view<2>()), 2);
+      g.output(y, out.view<2>());
+      return std::pair(g.build(how), std::ref(stateOf(y)));
+    };
+    auto [alone, state] = make(want, fuse::none);
+    auto [fused, fusedState] = make(got, fuse::require | fuse::keepRounding);
+    CHECK(fused.launches() == 1);
+    alone(host());
+    fused(host());
+    CHECK(got == want);
+    CHECK(fused.emit("tile", "sm_90a").find("func.func @product_bias_relu_axpy") != std::string::npos);
+  }
+}
+
+TEST_CASE("graph: row kernels that share their rows are one kernel, and what is read elsewhere keeps its memory", "[graph]") {
+  Memory<f32> x({19, 100}, 1), y({19, 100}), s({19, 1}), wantY({19, 100}), wantS({19, 1});
+  auto make = [&](Memory<f32> &outY, Memory<f32> &outS, Fuse how) {
+    Graph g("rows");
+    auto c = center(center(g.input(x.view<2>())));
+    g.output(c, outY.view<2>());
+    auto sums = rowSums(c);
+    CHECK(sums.dims() == std::array<std::int64_t, 2>{19, 1});
+    g.output(sums, outS.view<2>());
+    return g.build(how);
+  };
+  Composed fused = make(y, s, fuse::require);
+  make(wantY, wantS, fuse::none)(host());
+  fused(host());
+  CHECK(y == wantY);
+  CHECK(s == wantS);
+  CHECK(fused.launches() == 1);
+  CHECK(fused.workspaceBytes() == 0);
+}
+
+TEST_CASE("graph: lengths that a kernel covers are those of this graph, with memory between or not", "[graph]") {
+  // One composition for all of them: the tile of the row belongs to the variant.
+  for (auto [rows, columns] : {std::pair{8, 100}, {8, 1000}, {5, 7}, {9, 300}}) {
+    Memory<f32> x({rows, columns}, 1), want({rows, columns}), got({rows, columns});
+    auto make = [&](Memory<f32> &out, Fuse how) {
+      Graph g("covered");
+      g.output(center(lift(g.input(x.view<2>()))), out.view<2>());
+      return g.build(how);
+    };
+    make(want, fuse::none)(host());
+    Composed fused = make(got, fuse::require);
+    fused(host());
+    CHECK(got == want);
+  }
+}
+
+TEST_CASE("graph: what is not fused says why, and runs all the same", "[graph]") {
+  Memory<f32> x({48, 80}, 1), want({80, 48}), got({80, 48});
+  auto make = [&](Memory<f32> &out, Fuse how) {
+    Graph g("turned");
+    auto z = axpyOf<f32>(g.input(x.view<2>()), g.input(x.view<2>()), 1);
+    g.output(turn(z), out.view<2>());
+    return g.build(how);
+  };
+  Composed alone = make(want, fuse::none), both = make(got, fuse::automatic);
+  alone(host());
+  both(host());
+  CHECK(got == want);
+  CHECK(both.launches() == 2);
+  CHECK(both.explain().find("not fused: ") != std::string::npos);
+  CHECK(both.explain().find("GraphKernels.h:") != std::string::npos);
+}
+
+TEST_CASE("graph: an output that is also an input is written when all have read it", "[graph]") {
+  Memory<f32> x({33, 70}, 1), before = x;
+  Graph g("in place");
+  auto in = g.input(x.view<2>());
+  auto [s, d] = butterfly(in, in);
+  axpyOf<f32>(s, d, 1.0f, g.output(x.view<2>()));
+  Composed call = g.build();
+  call(host());
+  for (std::size_t i = 0; i < x.data.size(); ++i)
+    REQUIRE(x.data[i] == 2 * before.data[i]);
+  CHECK(call.launches() == 2);
+  CHECK(call.explain().find("shares memory") != std::string::npos);
+}
+
+TEST_CASE("graph: tensors between kernels share one workspace by their lifetimes", "[graph]") {
+  Memory<f32> x({64, 64}, 1), out({64, 64});
+  Graph g("workspace");
+  GraphTensor<const f32, 2> v = g.input(x.view<2>());
+  for (int i = 0; i < 6; ++i)
+    v = turn(v);
+  axpyOf<f32>(v, v, 1.0f, g.output(out.view<2>()));
+  Composed call = g.build(fuse::none);
+  CHECK(call.workspaceBytes() == 2 * 64 * 64 * 4);
+  call(host());
+  for (std::size_t i = 0; i < x.data.size(); ++i)
+    REQUIRE(out.data[i] == 2 * x.data[i]);
+}
+
+TEST_CASE("graph: random chains, fused and not, on the interpreter and lowered", "[graph]") {
+  int fusedKernels = 0, nodes = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    INFO("seed " << seed);
+    RandomChain chain(seed);
+    auto want = chain.run([&](Graph &g, detail::GraphState &) { g.build(fuse::none)(host()); });
+    auto got = chain.run([&](Graph &g, detail::GraphState &state) {
+      Composed call = g.build(fuse::automatic | fuse::keepRounding);
+      nodes += static_cast<int>(state.nodes.size());
+      fusedKernels += static_cast<int>(state.nodes.size()) - call.launches();
+      INFO(call.explain());
+      call(host());
+    });
+    REQUIRE(got == want);
+    auto lowered = chain.run([&](Graph &, detail::GraphState &state) {
+      runLowered(state, detail::planGraph(state, fuse::automatic | fuse::keepRounding, {}), seed % 2);
+    });
+    REQUIRE(lowered == want);
+  }
+  CHECK(fusedKernels * 4 > nodes); // the chains are made to be fused
+}
