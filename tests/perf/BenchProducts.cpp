@@ -343,9 +343,11 @@ std::vector<ProductRows> productRows(bool quick) {
   rows.push_back(swiglu(1e-2, some({all[4]}, {all[4], {8192, 14336, 4096}, {16, 14336, 4096}})));
   rows.push_back(
       plain<i8, i32>("int8", 1e-7, false, true, some({all[0], all[1]}, {all[0], all[1], all[4], all[8]})));
-  // The other two majors have no peer: they show what a layout costs.
-  rows.push_back(plain<bf16>("bf16", 6e-3, true, false, {all[1]}));
-  rows.push_back(plain<bf16>("bf16", 6e-3, true, true, {all[1]}));
+  // The other two majors, which the peers' suite has not: what a layout costs.
+  for (bool tb : {false, true}) {
+    rows.push_back(plain<bf16>("bf16", 6e-3, true, tb, some({all[1]}, {all[1], all[0]})));
+    rows.push_back(plain<f16>("fp16", 1.5e-3, true, tb, some({all[1]}, {all[1], all[0]})));
+  }
   return rows;
 }
 
