@@ -51,9 +51,16 @@ public:
   std::variant<ComposedModule, CompositionRefusal> run() {
     checkNames();
     choices.resize(c.parts.size());
-    sizes = gridSizes(kernelOf(*choice(c.leader, 0)->module));
     module = ModuleOp::create(UnknownLoc::get(&context));
-    if (!place(0))
+    // With the leader's first numbers; with others of its list only where nobody can follow these.
+    for (std::size_t n = 0; (leading = choice(c.leader, n)); ++n) {
+      sizes = gridSizes(kernelOf(*leading->module));
+      if (place(0))
+        break;
+      if (refusedAt.second)
+        return *refusal;
+    }
+    if (!last)
       return *refusal;
     finish();
     config.forgetAsked();
@@ -160,13 +167,13 @@ private:
     std::map<std::size_t, TracedPart> traced;
   };
 
-  /// The part with combination n of its numbers; the leader has one, its own. Null behind the last.
+  /// The part with combination n of its numbers, the first values first. Null behind the last.
   const TracedPart *choice(std::size_t part, std::size_t n) {
     Choices &known = choices[part];
     if (known.traced.empty()) {
       const TracedPart &first = known.traced.emplace(0, tracePart(part, handConfig(part))).first->second;
       for (const auto &[name, value] : first.config.values())
-        if (part != c.leader && !value.byHand && value.choices.size() > 1) {
+        if (!value.byHand && value.choices.size() > 1) {
           known.open.push_back({name, value.choices});
           known.combinations *= value.choices.size();
         }
@@ -188,7 +195,7 @@ private:
   bool place(std::size_t i) {
     if (i == c.parts.size())
       return true;
-    for (std::size_t n = 0; const TracedPart *next = choice(i, n); ++n) {
+    for (std::size_t n = 0; const TracedPart *next = i == c.leader ? (n ? nullptr : leading) : choice(i, n); ++n) {
       const bool isAlike = gridSizes(kernelOf(*next->module)) == llvm::ArrayRef<int64_t>(sizes);
       if ((n > 0 && !isAlike) || tries >= mostTries)
         continue;
@@ -291,11 +298,12 @@ private:
   OwningOpRef<ModuleOp> module;
   func::FuncOp last;
   std::vector<Choices> choices;
+  const TracedPart *leading = nullptr;   ///< the leader with the numbers that are tried
   std::vector<const TracedPart *> taken; ///< of the parts that are joined
   std::size_t tries = 0;
   CompositionReport report;
   std::optional<CompositionRefusal> refusal;
-  std::pair<std::size_t, bool> refusedAt;
+  std::pair<std::size_t, bool> refusedAt{0, false};
 };
 
 /// Everything that two compositions of one meaning have in common.

@@ -30,8 +30,8 @@ struct CompositionPart {
   std::string prefix;      ///< of its numbers in the composed kernel's Config; empty for the leader
 };
 
-/// Parts in the order of their launches. The leader chooses its numbers as it would alone; those of the others follow from
-/// its programs.
+/// Parts in the order of their launches. The leader chooses its numbers as it would alone, if the others can follow; theirs
+/// follow from its programs.
 struct Composition {
   std::string name;
   std::vector<CompositionPart> parts;

@@ -131,6 +131,18 @@ TEST_CASE("graph: row kernels that share their rows are one kernel, and what is 
   CHECK(fused.workspaceBytes() == 0);
 }
 
+TEST_CASE("graph: a product takes other tiles of its list where its first ones suit nobody", "[graph]") {
+  Memory<bf16> a({40, 32}, 1), w({32, 70}, 2), want({40, 70}), got({40, 70});
+  auto make = [&](Memory<bf16> &out, Fuse how) {
+    Graph g("narrow");
+    g.output(negate(multiply(g.input(a.view<2>()), g.input(w.view<2>()))), out.view<2>());
+    return g.build(how);
+  };
+  make(want, fuse::none)(host());
+  make(got, fuse::require | fuse::keepRounding)(host());
+  CHECK(got == want);
+}
+
 TEST_CASE("graph: lengths that a kernel covers are those of this graph, with memory between or not", "[graph]") {
   // One composition for all of them: the tile of the row belongs to the variant.
   for (auto [rows, columns] : {std::pair{8, 100}, {8, 1000}, {5, 7}, {9, 300}}) {

@@ -59,6 +59,12 @@ inline constexpr auto multiply = kernel("product", [](Tensor<const bf16, 2> A, T
   C.store({m, n}, cast<bf16>(acc));
 });
 
+/// -x in tiles of one shape.
+inline constexpr auto negate = kernel("negate", [](Tensor<const bf16, 2> X, Tensor<bf16, 2> Y) {
+  auto [m, n] = grid(Y, {32, 64});
+  Y.store({m, n}, -X.load({m, n}, {32, 64}));
+});
+
 /// Rows: y = x - max(x), with a row per program.
 inline constexpr auto center = kernel("center", [](Tensor<const f32, 2> X, Tensor<f32, 2> Y, Config &cfg) {
   const int BR = cfg.pick("BR", {4, 8}), BC = cfg.cover("BC", X, 1);
