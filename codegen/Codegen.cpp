@@ -52,7 +52,7 @@ mlir::LogicalResult emit(mlir::ModuleOp module, Artifact &out, const Dumps &dump
   auto groups = func->getAttrOfType<mlir::IntegerAttr>(tgpu::groupsAttr); // of consumers
   out.launch.threads = int(launch.getWarps() * (groups ? groups.getInt() : 1) + launch.getProducers()) * warpSize;
   out.launch.sharedBytes = launch.getSharedBytes();
-  out.launch.cluster = int(launch.getCluster());
+  out.launch.cluster = int(launch.getCluster()) * (func->hasAttr(tgpu::pairAttr) ? 2 : 1); // one or the other
 
   std::string whyNot;
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(*target, whyNot);

@@ -263,6 +263,9 @@ private:
   llvm::Value *programsAlong(mlir::Value x, unsigned axis, std::int64_t size);
   void emitPrograms(tgpu::ProgramsOp op);
   void emitBlockNumber(tgpu::BlockNumberOp op);
+  /// Blocks work in pairs (tgpu.pair), and which of its pair this one is, i32.
+  bool hasPairs() { return func->hasAttr(tgpu::pairAttr); }
+  llvm::Value *pairRank();
   void emitProgram(tgpu::ProgramOp op);
 
   // --- EmitAsync.cpp: operands by copies of threads

@@ -48,8 +48,8 @@ void EmitContext::emitParameters(LaunchInfo &launch) {
   launch.persistent = func->hasAttr(tgpu::persistentAttr);
   if (auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr))
     fn->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
-  if (cluster > 1)
-    fn->addFnAttr("nvvm.cluster_dim", std::to_string(cluster));
+  if (launch.cluster > 1)
+    fn->addFnAttr("nvvm.cluster_dim", std::to_string(launch.cluster));
   fn->addFnAttr(llvm::Attribute::NoUnwind);
 
   llvm::BasicBlock *entry = llvm::BasicBlock::Create(ctx, "entry", fn);
@@ -237,6 +237,7 @@ mlir::LogicalResult EmitContext::emitTgpuOp(mlir::Operation *op) {
         return mlir::success();
       })
       .Case([&](BlockNumberOp o) { return emitBlockNumber(o), mlir::success(); })
+      .Case([&](PairRankOp o) { return set(o.getRank(), {b.CreateZExt(pairRank(), b.getInt64Ty())}), mlir::success(); })
       .Case([&](ProgramsOp o) { return emitPrograms(o), mlir::success(); })
       .Case([&](ProgramOp o) { return emitProgram(o), mlir::success(); })
       .Case([&](SplitRangeOp o) { return emitSplitRange(o), mlir::success(); })

@@ -20,6 +20,7 @@ struct PipeState {
   };
   Place fill, read, release;
   llvm::Value *held = nullptr; ///< slots that consumers have waited for and not released
+  llvm::Value *emptyOfPair = nullptr; ///< of lane r: the first `empty` in the memory of the pair's block r & 1, a cluster address
 };
 
 /// Tensor maps of the kernel, each once, in the order of parameters.
@@ -139,6 +140,11 @@ mlir::LogicalResult EmitContext::emitPipeCreate(tgpu::PipeCreateOp op) {
     state->read = {cell(0), cell(0)};
     state->release = {cell(0), nullptr};
     state->held = cell(0);
+    if (hasPairs()) {
+      auto *type = llvm::FunctionType::get(b.getInt32Ty(), {b.getInt32Ty(), b.getInt32Ty()}, false);
+      state->emptyOfPair = b.CreateCall(type, llvm::InlineAsm::get(type, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", false),
+                                        {sharedAddress(barrierOf(b, sharedStart(), *state, i32(0), true)), b.CreateAnd(lane, i32(1))});
+    }
   }
   pipes[op.getPipe()] = state;
   return mlir::success();
@@ -153,6 +159,13 @@ void EmitContext::byOneThread(llvm::function_ref<void()> emit) {
   emit();
   b.CreateBr(rest);
   b.SetInsertPoint(rest);
+}
+
+static bool isFilledByPair(tgpu::PipeCreateOp pipe) {
+  return llvm::any_of(pipe->getUsers(), [](mlir::Operation *user) {
+    auto load = llvm::dyn_cast<tgpu::TmaLoadOp>(user);
+    return load && load.getMulticast();
+  });
 }
 
 /// Barriers, then the branch by role: all warps of the producers' warpgroup give registers away before one thread of
@@ -180,6 +193,10 @@ mlir::LogicalResult EmitContext::emitRoles(tgpu::RolesOp op) {
 
   b.SetInsertPoint(ready);
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(0)});
+  if (hasPairs()) { // copies and arrivals may come from the other block
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned, {});
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
+  }
   llvm::Value *number = groups > 1 ? warpOfBlock : uniformWarp();
   const int consumerWarps = warps * groups;
   b.CreateCondBr(b.CreateICmpUGE(number, i32(consumerWarps)), producers, consumers);
@@ -204,6 +221,14 @@ mlir::LogicalResult EmitContext::emitRoles(tgpu::RolesOp op) {
   }
   if (mlir::failed(emitBlock(op.getProducer().front())))
     return mlir::failure();
+  // No block of a pair leaves while the other one may write into its memory: halves of tiles have come to its own consumers,
+  // and here all arrivals have.
+  for (auto &[value, p] : pipes)
+    for (std::int64_t s = 0; s < (isFilledByPair(p->op) ? p->type.getStages() : 0); ++s) {
+      waitForParity(barrierOf(b, sharedStart(), *p, b.CreateLoad(b.getInt32Ty(), p->fill.slot), true),
+                    b.CreateLoad(b.getInt32Ty(), p->fill.parity));
+      advance(b, *p, p->fill);
+    }
   if (all) // nobody leaves while copies of its own are under way
     assembly("cp.async.wait_all;", "~{memory}", {});
   leads = nullptr;
@@ -267,17 +292,29 @@ mlir::LogicalResult EmitContext::emitTmaLoad(tgpu::TmaLoadOp op) {
     return bug(op, "the tensor is no argument");
   llvm::ArrayRef<std::int64_t> order = op.getMap().getOrder();
   tgpu::BufferType buffer = p.type.getBuffers()[op.getIndex()];
-  const std::int64_t panels = buffer.getShape()[0], panelBytes = buffer.bytes() / panels;
+  const std::int64_t panelBytes = buffer.bytes() / buffer.getShape()[0];
+  const auto [panels, rows] = op.panelsAndRows();
   llvm::Value *target = bufferToFill(op.getPipe(), unsigned(op.getIndex())), *barrier = fullBarrier(op.getPipe());
+  if (op.getMulticast()) { // this block's half
+    const std::int64_t half = rows == buffer.getShape()[1] ? panels * panelBytes : panelBytes / 2;
+    target = b.CreateGEP(b.getInt8Ty(), target, b.CreateMul(pairRank(), i32(half)));
+  }
   std::string text = "cp.async.bulk.tensor." + std::to_string(order.size()) +
-                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {";
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes" +
+                     (op.getMulticast() ? ".multicast::cluster" : "") + " [$0], [$1, {";
   std::string constraints = "r,l";
   for (size_t i = 0; i < order.size(); ++i) {
     text += (i ? ", $" : "$") + std::to_string(i + 2);
     constraints += ",r";
   }
-  text += "}], [$" + std::to_string(order.size() + 2) + "];";
-  constraints += ",r,~{memory}";
+  text += "}], [$" + std::to_string(order.size() + 2) + "]";
+  constraints += ",r";
+  if (op.getMulticast()) {
+    text += ", $" + std::to_string(order.size() + 3);
+    constraints += ",h";
+  }
+  text += ";";
+  constraints += ",~{memory}";
   llvm::SmallVector<llvm::Value *> coordinates;
   for (std::int64_t axis : order)
     coordinates.push_back(b.CreateTrunc(scalar(op.getOffsets()[size_t(axis)]), b.getInt32Ty()));
@@ -288,6 +325,8 @@ mlir::LogicalResult EmitContext::emitTmaLoad(tgpu::TmaLoadOp op) {
       operands.append(coordinates);
       operands[2] = b.CreateAdd(coordinates[0], i32(panel * op.getMap().getBox()[0]));
       operands.push_back(barrier);
+      if (auto blocks = op.getMulticast())
+        operands.push_back(b.getInt16(std::uint16_t(*blocks)));
       assembly(text, constraints, operands);
     }
   });
@@ -306,14 +345,18 @@ mlir::LogicalResult EmitContext::emitPipeWait(tgpu::PipeWaitOp op) {
   return mlir::success();
 }
 
-/// One arrival per warp. The place moves on only if there is something to release.
+/// One arrival per warp, or one of each of two lanes: to either block of a pair. That needs no ordering beyond the wait for
+/// the products, whose reads are over. The place moves on only if there is something to release.
 mlir::LogicalResult EmitContext::emitPipeRelease(tgpu::PipeReleaseOp op) {
   PipeState &p = pipe(op.getPipe());
   llvm::Value *held = b.CreateLoad(b.getInt32Ty(), p.held), *slot = b.CreateLoad(b.getInt32Ty(), p.release.slot);
   llvm::Value *releases = b.CreateICmpUGT(held, i32(std::int64_t(op.getKeep())));
-  llvm::Value *arrives = b.CreateAnd(releases, b.CreateICmpEQ(lane, i32(0)));
-  assembly("{ .reg .pred P; setp.ne.b32 P, $1, 0; @P mbarrier.arrive.shared::cta.b64 _, [$0]; }", "r,r,~{memory}",
-           {sharedAddress(barrierOf(b, sharedStart(), p, slot, true)), b.CreateZExt(arrives, b.getInt32Ty())});
+  llvm::Value *arrives = b.CreateAnd(releases, b.CreateICmpULT(lane, i32(op.getPair() ? 2 : 1)));
+  llvm::Value *barrier = op.getPair() ? b.CreateAdd(p.emptyOfPair, b.CreateShl(slot, 3))
+                                      : sharedAddress(barrierOf(b, sharedStart(), p, slot, true));
+  assembly(std::string("{ .reg .pred P; setp.ne.b32 P, $1, 0; @P mbarrier.arrive.shared::") + (op.getPair() ? "cluster" : "cta") +
+               ".b64 _, [$0]; }",
+           "r,r,~{memory}", {barrier, b.CreateZExt(arrives, b.getInt32Ty())});
   llvm::Value *next = b.CreateAdd(slot, i32(1));
   next = b.CreateSelect(b.CreateICmpEQ(next, i32(p.type.getStages())), i32(0), next);
   b.CreateStore(b.CreateSelect(releases, next, slot), p.release.slot);
@@ -340,6 +383,14 @@ void EmitContext::emitPrograms(tgpu::ProgramsOp op) {
 void EmitContext::emitBlockNumber(tgpu::BlockNumberOp op) {
   llvm::Value *number = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
   llvm::Value *count = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, {});
+  if (hasPairs()) {
+    number = b.CreateLShr(number, 1);
+    count = b.CreateLShr(count, 1);
+  }
+  if (cluster > 1 && !hasPairs()) { // the blocks of a cluster follow each other
+    number = b.CreateUDiv(number, i32(cluster));
+    count = b.CreateUDiv(count, i32(cluster));
+  }
   if (groups > 1) { // the first groups of all blocks before the second ones
     number = b.CreateAdd(number, b.CreateMul(group, count));
     count = b.CreateMul(count, i32(groups));
@@ -347,6 +398,8 @@ void EmitContext::emitBlockNumber(tgpu::BlockNumberOp op) {
   set(op.getNumber(), {b.CreateZExt(number, b.getInt64Ty())});
   set(op.getCount(), {b.CreateZExt(count, b.getInt64Ty())});
 }
+
+llvm::Value *EmitContext::pairRank() { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}); }
 
 void EmitContext::emitProgram(tgpu::ProgramOp op) {
   llvm::Value *rest = b.CreateTrunc(scalar(op.getNumber()), b.getInt32Ty());

@@ -77,6 +77,8 @@ mlir::LogicalResult EmitContext::emitWgmma(tgpu::WgmmaOp op) {
     // What one warpgroup steps over is whole rows, or whole panels, or a part of one panel.
     llvm::Value *start = b.CreateAdd(sharedAddress(scalar(v)),
                                      b.CreateMul(groupNumber, i32(place(v, isMn, perGroup, 0))));
+    if (hasPairs()) // in a cluster an address has the block's rank in front
+      start = b.CreateAnd(start, i32((1 << 18) - 1));
     const std::int64_t leading = isMn ? type.getShape()[1] * w : 16;
     Descriptor d;
     d.low = b.CreateOr(b.CreateLShr(start, i32(4)), i32(leading / 16 << 16));

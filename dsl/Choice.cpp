@@ -34,7 +34,7 @@ using autotune::RecordSet;
 
 /// Schedule choices that the tuner leaves to the rules, and that may be set by hand all the same.
 constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks},       {"repack", &Config::repack},
-                                                   {"async", &Config::async},         {"pingpong", &Config::pingpong}, 
+                                                   {"async", &Config::async},         {"pingpong", &Config::pingpong},   {"multicast", &Config::multicast},
                                                    {"snake", &Config::snake},         {"streamk", &Config::streamk},
                                                    {"overlap", &Config::overlap}, {"keep", &Config::keep}};
 

@@ -36,7 +36,7 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
   }();
   return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} raster {} split {} blocks {}{}\n{}", SECTILE_VERSION,
                      buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.raster, config.split, config.blocks,
-                     fmt::format(" async {} pingpong {} snake {} streamk {} overlap {} keep {}", config.async, config.pingpong, config.snake,
+                     fmt::format(" async {} pingpong {} multicast {} snake {} streamk {} overlap {} keep {}", config.async, config.pingpong, config.multicast, config.snake,
                                  config.streamk, config.overlap, config.keep),
                      moduleText);
 }
@@ -97,7 +97,7 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
     const char *name;
     int value;
   };
-  for (const Choice &c : {Choice{"async", config.async}, {"pingpong", config.pingpong}, {"snake", config.snake}, {"streamk", config.streamk}, {"overlap", config.overlap}, {"keep", config.keep}})
+  for (const Choice &c : {Choice{"async", config.async}, {"pingpong", config.pingpong}, {"multicast", config.multicast}, {"snake", config.snake}, {"streamk", config.streamk}, {"overlap", config.overlap}, {"keep", config.keep}})
     if (c.value < 0 || c.value > 2)
       throw UserError({kernel.where, kernel.name, "Config",
                        fmt::format("{} is set to {}, and code for {} knows 0, 1 and 2", c.name, c.value, arch),
@@ -118,6 +118,7 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   options.pipeline.schedule.blocks = config.blocks;
   options.pipeline.schedule.async = config.async;
   options.pipeline.schedule.pingpong = config.pingpong;
+  options.pipeline.schedule.multicast = config.multicast;
   options.pipeline.schedule.snake = config.snake;
   options.pipeline.schedule.streamk = config.streamk;
   options.pipeline.schedule.overlap = config.overlap;

@@ -164,6 +164,8 @@ std::string Config::str() const {
     add("async", async);
   if (pingpong)
     add("pingpong", pingpong);
+  if (multicast)
+    add("multicast", multicast);
   if (snake)
     add("snake", snake);
   if (streamk)
@@ -180,7 +182,7 @@ std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages && cluster == other.cluster &&
          raster == other.raster && repack == other.repack && blocks == other.blocks && split == other.split &&
-         async == other.async && pingpong == other.pingpong && snake == other.snake && streamk == other.streamk && overlap == other.overlap &&
+         async == other.async && pingpong == other.pingpong && multicast == other.multicast && snake == other.snake && streamk == other.streamk && overlap == other.overlap &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {
                       return a.first == b.first && a.second.value == b.second.value;

@@ -412,7 +412,7 @@ Explanation explain(mlir::ModuleOp module, const tgpu::Executor &executor, std::
     auto groups = func->getAttrOfType<mlir::IntegerAttr>(tgpu::groupsAttr);
     e.warps = launch.getWarps() * (groups ? groups.getInt() : 1);
     e.producers = launch.getProducers();
-    e.cluster = launch.getCluster();
+    e.cluster = launch.getCluster() * (func->hasAttr(tgpu::pairAttr) ? 2 : 1);
     e.sharedBytes = launch.getSharedBytes();
   }
   e.parts = parts;

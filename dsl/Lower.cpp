@@ -83,6 +83,8 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --async={}", options.pipeline.schedule.async);
   if (options.pipeline.schedule.pingpong)
     replay += fmt::format(" --pingpong={}", options.pipeline.schedule.pingpong);
+  if (options.pipeline.schedule.multicast)
+    replay += fmt::format(" --multicast={}", options.pipeline.schedule.multicast);
   if (options.pipeline.schedule.snake)
     replay += fmt::format(" --snake={}", options.pipeline.schedule.snake);
   if (options.pipeline.schedule.streamk)

@@ -80,6 +80,8 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
       ->check(CLI::Range(0, 2));
   app.add_option("--pingpong", options.schedule.pingpong, "Warpgroups of a pipelined kernel each take a program of their own, in turns; 0: by rule, 1: never, 2: wherever it can be done")
       ->check(CLI::Range(0, 2));
+  app.add_option("--multicast", options.schedule.multicast, "Two blocks load what both need once; 0: by rule, 1: never, 2: wherever it can be done")
+      ->check(CLI::Range(0, 2));
   app.add_option("--snake", options.schedule.snake, "Every second program of a block goes through a loop that only accumulates backwards; 0: by rule, 1: never, 2: wherever it can be done")
       ->check(CLI::Range(0, 2));
   app.add_option("--streamk", options.schedule.streamk, "Blocks share the programs of the last round in equal parts; 0: by rule, 1: never, 2: wherever it can be done")

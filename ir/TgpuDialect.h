@@ -31,6 +31,10 @@ inline constexpr llvm::StringLiteral assumesApartAttr = "tgpu.assumes_apart";
 /// bytes that a part leaves, and the cycles of a trip.
 inline constexpr llvm::StringLiteral streamRangeAttr = "tgpu.stream_range";
 inline constexpr llvm::StringLiteral repackAttr = "tgpu.repack";
+/// i64, on the function: the axis of the iteration space along which the two blocks of a cluster take neighbouring programs.
+inline constexpr llvm::StringLiteral pairAttr = "tgpu.pair";
+/// unit, on a tgpu.stage_load: both blocks of a pair load the same, half each.
+inline constexpr llvm::StringLiteral sharedLoadAttr = "tgpu.shared_load";
 inline constexpr llvm::StringLiteral persistentAttr = "tgpu.persistent"; ///< unit, on the function: see tgpu.block_number
 inline constexpr int64_t slotAlignment = 1024; ///< of buffers that wgmma and TMA address with a swizzle of 128 bytes
 

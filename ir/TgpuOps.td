@@ -393,7 +393,8 @@ def Tgpu_PipeCreateOp : TgpuOp<"pipe_create"> {
   let description = [{
     `offset` and `barriers`, in bytes from the start of the block's shared memory, are set by PlaceMemory. `full` and
     `empty` are the arrivals that complete a phase of the barriers: one of the producer if an acquire announces bytes, and one
-    of each of its threads if there is an async_arrive; one of each consumer warp. The
+    of each of its threads if there is an async_arrive; one of each consumer warp, of both blocks
+    where a load into it is a multicast. The
     producer's first wait for a slot looks for the phase of parity `free`: 1, before which there is nothing to wait for.
     A pipe has three places in program order: the producer's next slot, the consumers' next slot to read, and their next
     slot to release; each starts at slot 0 of phase 0 and goes round the slots, the phase changing with each round.
@@ -422,14 +423,23 @@ def Tgpu_TmaLoadOp : TgpuOp<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     Buffer number `index` of the slot gets what tgpu.stage_load describes, one copy per panel; its bytes count towards the
     slot's `full`.
+    With `multicast`, in a kernel with `tgpu.pair`: the block of rank r fills half r of the buffer, of its panels where their
+    number is even, else of the rows of each, from its own offsets, in the blocks of the pair whose bits are set: at the same
+    places of each, where the bytes count towards the `full` of the same slot.
     - C1 (tma_load_c1): in the producer of a tgpu.roles. C2 (tma_load_c2): index is a buffer of the pipe, and it, x, offsets
-      and map fit as for stage_load.
+      and map fit as for stage_load; halves of rows have a map for half as many. C3 (tma_load_c3): multicast is 1 to 3, in a
+      kernel with tgpu.pair; halves of rows are multiples of 8.
   }];
   let arguments = (ins Arg<Tile_TensorType, "", [MemRead]>:$x, Variadic<Index>:$offsets, Tgpu_MapAttr:$map,
-                       Tgpu_PipeType:$pipe, I64Attr:$index);
+                       Tgpu_PipeType:$pipe, I64Attr:$index, OptionalAttr<I64Attr>:$multicast);
   let assemblyFormat = [{
-    $x `[` $offsets `]` `map` `(` qualified($map) `)` `to` $pipe `[` $index `]` attr-dict `:` qualified(type($x)) `,`
-    qualified(type($pipe))
+    $x `[` $offsets `]` `map` `(` qualified($map) `)` `to` $pipe `[` $index `]` (`multicast` $multicast^)? attr-dict `:`
+    qualified(type($x)) `,` qualified(type($pipe))
+  }];
+  let extraClassDeclaration = [{
+    BufferType filled() { return getPipe().getType().getBuffers()[getIndex()]; }
+    /// Panels and rows of each that this block's copies fill, of the whole buffer or of its half.
+    std::pair<int64_t, int64_t> panelsAndRows();
   }];
   let hasVerifier = 1;
 }
@@ -485,11 +495,11 @@ def Tgpu_PipeReleaseOp : TgpuOp<"pipe_release", [MemoryEffects<[MemRead, MemWrit
   let summary = "Consumers: give back the oldest slot, if they hold more than `keep`";
   let description = [{
     Held are slots waited for and not released. Each consumer warp arrives once on the slot's `empty`, ordered behind its
-    reads. Products that read the slot must have ended (tgpu.wgmma_wait).
-    C1 (pipe_release_c1): in the consumer of a tgpu.roles; keep is at least 0.
+    reads; with `pair` on that of the same slot of both blocks. Products that read the slot must have ended (tgpu.wgmma_wait).
+    C1 (pipe_release_c1): in the consumer of a tgpu.roles; keep is at least 0; pair only in a kernel with tgpu.pair.
   }];
-  let arguments = (ins Tgpu_PipeType:$pipe, I64Attr:$keep);
-  let assemblyFormat = "$pipe `keep` $keep attr-dict `:` qualified(type($pipe))";
+  let arguments = (ins Tgpu_PipeType:$pipe, I64Attr:$keep, UnitAttr:$pair);
+  let assemblyFormat = "$pipe `keep` $keep (`pair` $pair^)? attr-dict `:` qualified(type($pipe))";
   let hasVerifier = 1;
 }
 
@@ -577,6 +587,15 @@ def Tgpu_BlockNumberOp : TgpuOp<"block_number", [Pure]> {
     each block goes through the programs number, number + count, ..
   }];
   let results = (outs Index:$number, Index:$count);
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_PairRankOp : TgpuOp<"pair_rank", [Pure]> {
+  let summary = "Which block of its pair this one is: 0 or 1";
+  let description = [{
+    In a kernel with `tgpu.pair` a launch is clusters of two blocks, and tgpu.block_number counts clusters.
+  }];
+  let results = (outs Index:$rank);
   let assemblyFormat = "attr-dict";
 }
 

@@ -32,8 +32,9 @@ std::string text(llvm::ArrayRef<int64_t> shape) {
 int64_t bytesOf(Type element) { return int64_t(byteSize(*dtypeOfType(element))); }
 
 /// The buffer holds whole boxes of the map, in panels.
+/// `parts`: of the buffer's rows that are boxes of their own.
 LogicalResult verifyBox(Operation *op, const std::string &name, TensorType x, size_t offsets, MapAttr map,
-                        BufferType buffer) {
+                        BufferType buffer, int64_t parts = 1) {
   if (int64_t(offsets) != x.getRank())
     return broken(op, name + "_c1", llvm::Twine(offsets) + " offsets for a tensor of rank " + llvm::Twine(x.getRank()));
   if (int64_t(map.getOrder().size()) != x.getRank() || buffer.getElementType() != x.getElementType())
@@ -43,7 +44,7 @@ LogicalResult verifyBox(Operation *op, const std::string &name, TensorType x, si
   llvm::ArrayRef<int64_t> shape = buffer.getShape();
   const int64_t rows = llvm::product_of(map.getBox().drop_front());
   const int64_t bytes = bytesOf(x.getElementType()), span = map.getSwizzle();
-  const bool fits = shape.size() == 3 && shape[1] == rows && shape[2] == map.getBox()[0] &&
+  const bool fits = shape.size() == 3 && shape[1] == rows * parts && shape[2] == map.getBox()[0] &&
                     (span == 16 ? shape[2] * bytes % 16 == 0 : shape[2] * bytes == span) &&
                     (span == 16 || rows % 8 == 0) && buffer.getSwizzle() == llvm::ArrayRef(tmaSwizzleOf(span, bytes));
   if (!fits)
@@ -144,7 +145,19 @@ LogicalResult TmaLoadOp::verify() {
   if (getIndex() >= buffers.size())
     return broken(*this, "tma_load_c2", "the pipe has " + llvm::Twine(buffers.size()) + " buffers and no number " +
                                             llvm::Twine(getIndex()));
-  return verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), buffers[getIndex()]);
+  const bool halvesRows = getMulticast() && filled().getShape().front() % 2;
+  if (getMulticast() && (!(*this)->getParentOfType<func::FuncOp>()->hasAttr(pairAttr) || *getMulticast() < 1 || *getMulticast() > 3))
+    return broken(*this, "tma_load_c3", "it fills blocks of the bits " + llvm::Twine(*getMulticast()) +
+                                            ", and the kernel has " +
+                                            ((*this)->getParentOfType<func::FuncOp>()->hasAttr(pairAttr) ? "two, 1 and 2" : "no pairs"));
+  return verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), buffers[getIndex()], halvesRows ? 2 : 1);
+}
+
+std::pair<int64_t, int64_t> TmaLoadOp::panelsAndRows() {
+  const int64_t panels = filled().getShape()[0], rows = filled().getShape()[1];
+  if (!getMulticast())
+    return {panels, rows};
+  return panels % 2 ? std::pair(panels, rows / 2) : std::pair(panels / 2, rows);
 }
 
 LogicalResult AsyncLoadOp::verify() {
@@ -173,6 +186,8 @@ LogicalResult PipeWaitOp::verify() {
 LogicalResult PipeReleaseOp::verify() {
   if (int64_t(getKeep()) < 0)
     return broken(*this, "pipe_release_c1", llvm::Twine(int64_t(getKeep())) + " slots to keep");
+  if (getPair() && !(*this)->getParentOfType<func::FuncOp>()->hasAttr(pairAttr))
+    return broken(*this, "pipe_release_c1", "the kernel has no pairs of blocks");
   return verifyRole(*this, "pipe_release_c1", false);
 }
 

@@ -32,13 +32,15 @@
 /// anything behind that acquire, by the same count. Neither who is faster nor how warps interleave matters: every
 /// argument is about counts, which only grow.
 ///
+/// Where the blocks of a pair fill slots together (c18 to c20), PairMatch has the proof for both.
+///
 /// What threads copied is in a slot when its wait ends, and products see it behind a fence (c17).
 ///
 /// c10 to c14 and c17 follow from the consumers' states directly. Places that do not overlap (c15) make slots of one pipe
 /// and other buffers independent.
 
+#include "passes/PairMatch.h"
 #include "passes/Passes.h"
-#include "passes/RoleMatch.h"
 #include "passes/SharedAccesses.h"
 #include "passes/Support.h"
 
@@ -299,9 +301,9 @@ private:
     if (failed(fill(load, load.getPipe(), index, s)))
       return failure();
     // The unit counts whole boxes, also where they reach over the tensor.
-    tgpu::BufferType buffer = load.getPipe().getType().getBuffers()[index];
-    const int64_t box = llvm::product_of(load.getMap().getBox());
-    s.copied += buffer.getShape()[0] * box * (buffer.bytes() / llvm::product_of(buffer.getShape()));
+    tgpu::BufferType buffer = load.filled();
+    const int64_t box = llvm::product_of(load.getMap().getBox()), blocks = load.getMulticast() ? 2 : 1;
+    s.copied += blocks * load.panelsAndRows().first * box * (buffer.bytes() / llvm::product_of(buffer.getShape()));
     return success();
   }
 
@@ -506,7 +508,7 @@ struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipelin
     Checker checker(func, match ? &*match : nullptr);
     if (match) {
       tgpu::RolesOp roles = *all.begin();
-      if (failed(checkCounts(func)) || failed(checkProducer(roles, checker)) || failed(match->run()) ||
+      if (failed(checkCounts(func)) || failed(PairMatch(roles, *match).run()) || failed(checkProducer(roles, checker)) || failed(match->run()) ||
           failed(checkConsumers(roles.getConsumer().front(), roles.getLoc(), checker)))
         signalPassFailure();
     } else if (failed(checkConsumers(func.getBody().front(), func.getLoc(), checker))) {
@@ -532,10 +534,12 @@ struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipelin
         return mlir::emitError(op.getLoc())
                << "a slot of pipe " << number << " is full after " << int64_t(op.getFull())
                << " arrivals, and the producer makes " << arrivals << " [check_pipeline_c1]; full must be " << arrivals;
-      if (int64_t(op.getEmpty()) != warps)
+      const int64_t releases = warps * PairMatch::blocksThatRelease(op);
+      if (int64_t(op.getEmpty()) != releases)
         return mlir::emitError(op.getLoc())
                << "a slot of pipe " << number << " is empty after " << int64_t(op.getEmpty()) << " arrivals, and "
-               << warps << " warps release it [check_pipeline_c2]; empty must be the warps of the launch";
+               << releases << " warps release it [check_pipeline_c2]; empty must be the warps of the launch"
+               << (releases > warps ? ", of both blocks of a pair" : "");
       if (int64_t(op.getFree()) != 1)
         return mlir::emitError(op.getLoc())
                << "the producer's first wait for a slot of pipe " << number << " looks for parity "

@@ -8,7 +8,9 @@
 /// through loops that only accumulate products (`snake`): it begins with the operands that the one before read last, which are
 /// still in the L2 cache. Where SplitReduction marked the loop of the program (Stream-K), the launch may let the blocks share
 /// the trips of the last programs: block b of G has the trips T b / G to T (b + 1) / G of all T of them, which are the end of one
-/// program, whole ones, the beginning of another. Other kernels are unchanged.
+/// program, whole ones, the beginning of another. Where ShareLoads formed pairs, the two blocks of a cluster go through pairs of
+/// neighbours along one axis; where their number is odd, the last one has no neighbour, and the second block computes the same as
+/// the first and stores nothing. Other kernels are unchanged.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -137,7 +139,12 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     Block &body = func.getBody().front();
     OpBuilder b(&body, body.begin());
     auto blocks = tgpu::BlockNumberOp::create(b, loc, b.getIndexType(), b.getIndexType());
-    Value programs = tgpu::ProgramsOp::create(b, loc, b.getIndexType(), grid.getX(), grid.getSizes());
+    // Of a program, or of a pair of them.
+    SmallVector<int64_t> sizes(grid.getSizes());
+    auto pair = func->getAttrOfType<IntegerAttr>(tgpu::pairAttr);
+    if (pair)
+      sizes[size_t(pair.getInt())] *= 2;
+    Value programs = tgpu::ProgramsOp::create(b, loc, b.getIndexType(), grid.getX(), sizes);
     Shares shares;
     if (range)
       shares = share(b, range, programs, blocks);
@@ -146,7 +153,6 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     for (Operation &op : llvm::make_early_inc_range(llvm::make_range(std::next(loop->getIterator()), body.end())))
       if (!op.hasTrait<OpTrait::IsTerminator>())
         op.moveBefore(yield);
-    ArrayRef<int64_t> sizes = grid.getSizes();
     int64_t group = 1;
     if (sizes.size() > 1 && (raster > 0 || axes.empty()))
       group = raster > 0 ? raster : std::clamp<int64_t>(groupRows / sizes[sizes.size() - 2], 1, 16);
@@ -158,12 +164,18 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
       b.setInsertionPoint(grid);
     }
     if (isOrdered && !range) {
-      number = inOrder(b, grid, axes.front(), trips == Trend::Up, number, programs, blocks);
+      number = inOrder(b, grid, sizes, axes.front(), trips == Trend::Up, number, programs, blocks);
       func->setAttr(tgpu::programOrderAttr, b.getDenseI64ArrayAttr({int64_t(axes.front()), trips == Trend::Up}));
     }
     auto program = tgpu::ProgramOp::create(b, loc, grid.getResultTypes(), number, grid.getX(), sizes, group);
-    grid.replaceAllUsesWith(program.getOffsets());
+    SmallVector<Value> offsets(program.getOffsets());
+    Value isOwn;
+    if (pair)
+      isOwn = takePart(b, grid, unsigned(pair.getInt()), offsets);
+    grid.replaceAllUsesWith(offsets);
     grid.erase();
+    if (isOwn)
+      storeIf(loop, isOwn);
     if (snake != 1)
       turn(loop, blocks.getNumber(), blocks.getCount());
     func->setAttr(tgpu::persistentAttr, b.getUnitAttr());
@@ -171,6 +183,37 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
   }
 
 private:
+
+  // --- pairs
+
+  /// Makes the offsets of a pair those of this block's program. Returns whether that is not the first block's as well.
+  static Value takePart(OpBuilder &b, tileir::GridOp grid, unsigned axis, MutableArrayRef<Value> offsets) {
+    using enum tileir::BinaryFn;
+    Location loc = grid.getLoc();
+    const int64_t size = grid.getSizes()[axis];
+    Value rank = tgpu::PairRankOp::create(b, loc, b.getIndexType());
+    Value extent = tileir::DimOp::create(b, loc, grid.getX(), int64_t(axis));
+    auto place = [&](Value part) {
+      return binary(b, loc, k_add, offsets[axis], binary(b, loc, k_mul, part, indexConstant(b, loc, size)));
+    };
+    Value isOwn = compare(b, loc, tileir::ComparePred::k_lt, place(rank), extent);
+    offsets[axis] = place(select(b, loc, isOwn, rank, indexConstant(b, loc, 0)));
+    return isOwn;
+  }
+
+  static void storeIf(scf::ForOp loop, Value condition) {
+    SmallVector<Operation *> stores;
+    loop.walk([&](Operation *op) {
+      if (isa<tgpu::GlobalStoreOp, tgpu::BulkStoreOp>(op))
+        stores.push_back(op);
+    });
+    for (Operation *op : stores) {
+      OpBuilder b(op);
+      auto branch = scf::IfOp::create(b, op->getLoc(), condition, /*withElseRegion=*/false);
+      op->moveBefore(branch.thenBlock()->getTerminator());
+    }
+  }
+
   // --- Stream-K
 
   /// What a block knows of the programs that all blocks share.
@@ -251,8 +294,8 @@ private:
 
   /// The number of the program that block b takes in its round r. Rounds go up and down the blocks, so that none always
   /// has the longest of its round; see ir/ProgramOrder.h for the rest. In 32 bits: a launch has fewer than 2^31 programs.
-  static Value inOrder(OpBuilder &b, tileir::GridOp grid, unsigned axis, bool descending, Value numberOfPlace, Value numberOfPrograms,
-                       tgpu::BlockNumberOp blocks) {
+  static Value inOrder(OpBuilder &b, tileir::GridOp grid, ArrayRef<int64_t> sizes, unsigned axis, bool descending, Value numberOfPlace,
+                       Value numberOfPrograms, tgpu::BlockNumberOp blocks) {
     using enum tileir::BinaryFn;
     Location loc = grid.getLoc();
     const Type i32 = b.getI32Type();
@@ -270,7 +313,7 @@ private:
     Value along, inner; // programs along the axis, and of the axes behind it, if there are some
     for (unsigned d = axis; d < grid.getNumResults(); ++d) {
       Value dim = tileir::DimOp::create(b, loc, grid.getX(), int64_t(d));
-      const int64_t size = grid.getSizes()[d];
+      const int64_t size = sizes[d];
       Value n = narrow(binary(b, loc, k_div, binary(b, loc, k_add, dim, indexConstant(b, loc, size - 1)), indexConstant(b, loc, size)));
       if (d == axis)
         along = n;

@@ -178,6 +178,16 @@ def OrderProductsPass : SectilePass<"sectile-order-products", "OrderProducts"> {
   }];
 }
 
+def ShareLoadsPass : SectilePass<"sectile-share-loads", "ShareLoads"> {
+  let summary = "Pairs of blocks load once what both need";
+  let description = [{
+    Before: one program per block, its staged loads. After: where neighbouring programs along an axis load the same, `tgpu.pair`
+    names the axis and `tgpu.shared_load` marks those loads. Other kernels are unchanged.
+  }];
+  let options = [Option<"multicast", "multicast", "int64_t", "0",
+                        "0: where products leave the shared memory time for it, 1: never, 2: wherever it can be done">];
+}
+
 def MakePersistentPass : SectilePass<"sectile-make-persistent", "MakePersistent"> {
   let summary = "Blocks that go through several programs";
   let description = [{

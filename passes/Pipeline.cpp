@@ -36,6 +36,8 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   StageOperandsPassOptions stage;
   stage.async = options.schedule.async;
   split.streamk = options.schedule.cluster > 1 || options.schedule.stages == 1 ? 1 : options.schedule.streamk;
+  if (options.schedule.multicast == 2 && split.streamk == 0) // what is asked for comes before what a launch may ask for
+    split.streamk = 1;
   OverlapProductsPassOptions overlap;
   overlap.overlap = options.schedule.stages == 1 ? 1 : options.schedule.overlap;
   KeepOperandsPassOptions keep;
@@ -45,6 +47,8 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   MakePersistentPassOptions persist;
   persist.raster = options.schedule.raster;
   persist.snake = options.schedule.snake;
+  ShareLoadsPassOptions share;
+  share.multicast = options.schedule.multicast;
 
   clean(true); // fewer values to reason about
   pm.addPass(createAlignRowsPass()); // what it moves before the row does not exist, by the rules of tails
@@ -69,6 +73,7 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(createLowerConversionsPass()); // all conversions are there now
   pm.addPass(createPerWarpBranchesPass()); // what warps wait for each other for is known
   pm.addPass(createOrderProductsPass());    // every use of a result is there now
+  pm.addPass(createShareLoadsPass(share)); // which programs are neighbours is MakePersistent's affair, of whom it must know
   pm.addPass(createMakePersistentPass(persist));
   pm.addPass(createSpecialiseWarpsPass());  // needs waits: a slot is free when its products have ended
   clean(false);                             // what both roles have of the program

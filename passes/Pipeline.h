@@ -19,6 +19,7 @@ struct Schedule {
   // 0: by rule, 1: never, 2: wherever it can be done.
   int async = 0; ///< operands by copies of threads, see AsyncLoads
   int pingpong = 0; ///< warpgroups take programs of their own
+  int multicast = 0; ///< pairs of blocks load once what both need
   int snake = 0; ///< every second program goes backwards through its loop
   int streamk = 0; ///< all blocks share the programs of the last round
   int overlap = 0; ///< products of two iterations at a time, see OverlapProducts

@@ -5,7 +5,8 @@
 /// tgpu.roles. The producer is the slice of the program that the loads' addresses need, each load a tgpu.tma_load into
 /// the next slot of a tgpu.pipe, or a tgpu.async_load of all threads of the producer; the consumers are the program itself, which waits for a slot before its first use and
 /// releases it when the last product that reads it has ended. Loads of one block that are used first and last at the
-/// same places share a pipe. Kernels without staged loads are unchanged.
+/// same places share a pipe. Loads that both blocks of a pair share (ShareLoads) are halves that each block sends to both;
+/// slots of such pipes are released to both blocks. Kernels without staged loads are unchanged.
 ///
 /// Both roles go through the same loops and branches, so that they take a pipe's slots in the same order and number.
 
@@ -13,6 +14,7 @@
 #include "passes/Remarks.h"
 #include "passes/RoleSlice.h"
 #include "passes/Support.h"
+#include "passes/TensorMaps.h"
 
 #include "ir/PingPong.h"
 
@@ -65,6 +67,10 @@ struct Group {
   bool copies() const {
     return llvm::any_of(loads, [](tgpu::StageLoadOp op) { return op.getCopyBytes().has_value(); });
   }
+  /// Some come from both blocks of a pair.
+  bool isShared() const {
+    return llvm::any_of(loads, [](tgpu::StageLoadOp op) { return op->hasAttr(tgpu::sharedLoadAttr); });
+  }
   /// That the TMA unit brings.
   int64_t unitBytes() const {
     int64_t bytes = 0;
@@ -116,7 +122,7 @@ public:
         buffers.push_back(op.getBuffer().getType());
       auto type = tgpu::PipeType::get(func.getContext(), 1, buffers);
       const int64_t full = (g.unitBytes() ? 1 : 0) + (g.copies() ? producerWarps * 32 : 0);
-      g.pipe = tgpu::PipeCreateOp::create(b, g.loads.front().getLoc(), type, full, /*empty=*/warps, /*free=*/1,
+      g.pipe = tgpu::PipeCreateOp::create(b, g.loads.front().getLoc(), type, full, /*empty=*/warps * (g.isShared() ? 2 : 1), /*free=*/1,
                                           IntegerAttr(), IntegerAttr());
     }
     orderLoads();
@@ -224,7 +230,7 @@ private:
     auto alike = [&](Group &other) {
       return llvm::equal(g.loads, other.loads, [](tgpu::StageLoadOp x, tgpu::StageLoadOp y) {
         return x.getX() == y.getX() && x.getMap() == y.getMap() && x.getBuffer().getType() == y.getBuffer().getType() &&
-               x.getCopyBytes() == y.getCopyBytes();
+               x.getCopyBytes() == y.getCopyBytes() && x->hasAttr(tgpu::sharedLoadAttr) == y->hasAttr(tgpu::sharedLoadAttr);
       });
     };
     Group *found = nullptr;
@@ -310,6 +316,8 @@ private:
         offsets.push_back(map.lookupOrDefault(v));
       if (auto copyBytes = member.getCopyBytes())
         tgpu::AsyncLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i), *copyBytes);
+      else if (member->hasAttr(tgpu::sharedLoadAttr))
+        issueHalf(b, member, offsets, g.pipe, int64_t(i));
       else
         tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
     }
@@ -318,20 +326,42 @@ private:
     tgpu::PipeCommitOp::create(b, g.loads.back().getLoc(), g.pipe);
   }
 
+  /// This block's half of a tile, for both blocks of the pair.
+  static void issueHalf(OpBuilder &b, tgpu::StageLoadOp load, SmallVectorImpl<Value> &offsets, Value pipe, int64_t index) {
+    constexpr int64_t bothBlocks = 3;
+    Location loc = load.getLoc();
+    tgpu::MapAttr map = load.getMap();
+    const int64_t panels = load.getBuffer().getType().getShape().front();
+    int64_t axis = map.getOrder()[0], half = panels / 2 * map.getBox()[0];
+    if (panels % 2) {
+      const size_t n = *slowestRows(map);
+      SmallVector<int64_t> box(map.getBox());
+      axis = map.getOrder()[n];
+      half = box[n] /= 2;
+      map = tgpu::MapAttr::get(b.getContext(), map.getOrder(), box, map.getSwizzle(), map.getLimits(), map.getTf32());
+    }
+    Value rank = tgpu::PairRankOp::create(b, loc, b.getIndexType());
+    Value &offset = offsets[size_t(axis)];
+    offset = binary(b, loc, tileir::BinaryFn::k_add, offset,
+                    binary(b, loc, tileir::BinaryFn::k_mul, rank, indexConstant(b, loc, half)));
+    tgpu::TmaLoadOp::create(b, loc, load.getX(), offsets, map, pipe, index, b.getI64IntegerAttr(bothBlocks));
+  }
+
   void consume(Group &g) {
     auto type = cast<tgpu::PipeType>(g.pipe.getType());
     OpBuilder b(g.firstUse);
     Location loc = g.loads.front().getLoc();
+    const bool isShared = g.isShared();
     SmallVector<Type> results(type.getBuffers());
     auto wait = tgpu::PipeWaitOp::create(b, loc, results, g.pipe);
     if (g.copies()) // threads wrote: wgmma looks another way
       tgpu::FenceAsyncOp::create(b, loc);
     if (g.within) { // the slot of the newest products stays
       b.setInsertionPointAfter(g.within);
-      tgpu::PipeReleaseOp::create(b, loc, g.pipe, 1);
+      tgpu::PipeReleaseOp::create(b, loc, g.pipe, 1, isShared);
     }
     b.setInsertionPointAfter(g.lastUse);
-    tgpu::PipeReleaseOp::create(b, loc, g.pipe, 0);
+    tgpu::PipeReleaseOp::create(b, loc, g.pipe, 0, isShared);
     for (auto [op, buffer] : llvm::zip_equal(g.loads, wait.getBuffers())) {
       op.getBuffer().replaceAllUsesWith(buffer);
       op.erase();

@@ -313,4 +313,13 @@ llvm::SmallVector<Value> AccessLimits::placed(OpBuilder &b, Location loc, ValueR
   return result;
 }
 
+std::optional<size_t> slowestRows(tgpu::MapAttr map) {
+  // Rows are numbered in the order of the tensor's axes.
+  std::optional<size_t> slowest;
+  for (size_t n = 1; n < map.getOrder().size(); ++n)
+    if (map.getBox()[n] > 1 && (!slowest || map.getOrder()[n] < map.getOrder()[*slowest]))
+      slowest = n;
+  return slowest;
+}
+
 } // namespace sectile::passes

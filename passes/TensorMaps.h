@@ -21,6 +21,9 @@ std::optional<int64_t> stepAlong(mlir::Value offset, mlir::scf::ForOp loop);
 /// stride 1, coordinates of 32 bits. The axis of stride 1; none if the argument cannot be served.
 std::optional<int> tmaAxis(mlir::Value tensor);
 
+/// The place in the map's order of the axis along which rows of a box are farthest apart; none if there is one row.
+std::optional<size_t> slowestRows(tgpu::MapAttr map);
+
 /// Up to where elements of a bounded access exist: an access with these limits at placed() offsets, which also stops at 0,
 /// reads and writes exactly the elements of the bounded one.
 struct AccessLimits {

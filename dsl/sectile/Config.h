@@ -41,6 +41,7 @@ public:
   // Of pipelined kernels: 0 by rule, 1 never, 2 wherever it can be done.
   int async = 0;     ///< threads of the producer copy operands to shared memory (cp.async), in place of the TMA unit
   int pingpong = 0;  ///< every warpgroup takes programs of its own, and they use the tensor cores in turns
+  int multicast = 0; ///< two blocks, a cluster, load once what both need
   int snake = 0;     ///< every second program of a block goes backwards through a loop that only accumulates, over what is still in the L2 cache
   int streamk = 0;   ///< the programs of the last round are shared by all blocks in equal parts
   int overlap = 0;   ///< the first product of an iteration is issued before the last one of the iteration before is waited for

@@ -48,7 +48,7 @@ Action make(Program &p, AsyncLoadOp op) {
       return b.fail(op, say("buffer ", index, " of slot ", number, " is filled a second time"));
     BufferAt here = buffer;
     here.offset += number * slotBytes;
-    if (!b.fillShared(op, here))
+    if (!b.fillShared(op, here, 0, here.type.bytes()))
       return;
     const View &x = b.views[view];
     SmallVector<std::int64_t> first, bound;
@@ -105,7 +105,8 @@ Action make(Program &p, AsyncLoadOp op) {
         if (row == rows - 1)
           endRequest();
       }
-    slot.filled[index] = slot.uncovered = slot.unseen = true;
+    slot.filled[index] = PipeSlot::whole;
+    slot.uncovered = slot.unseen = true;
     ++b.progress;
   };
 }

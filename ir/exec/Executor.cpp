@@ -144,9 +144,9 @@ bool Cluster::runProgram(std::vector<std::int64_t> programNumber) {
   return true;
 }
 
-bool Cluster::runPart() {
-  firstEpoch = ++run.epoch; // nothing happens in these two
-  firstAcross = ++run.across;
+void Cluster::start() {
+  firstEpoch = epoch = ++run.epoch; // nothing happens in these two
+  firstAcross = across = ++run.across;
   barrier(/*ofCluster=*/true);
   started = false;
   next = 0;
@@ -155,14 +155,32 @@ bool Cluster::runPart() {
   fences = seenFences = 0;
   pipes.assign(program.pipes.size(), {});
   places.assign(std::size_t(program.numPlaces), {});
-  while (next < int(program.actions.size()) && !failed()) {
+}
+
+void Cluster::runActions(int end) {
+  while (next < end && !failed()) {
     const Action &action = program.actions[std::size_t(next++)];
     action(*this);
   }
-  if (!underWay.empty())
-    fail(program.func, "a block ends while copies into it are under way");
-  if (!products.empty())
-    fail(products.front()->op, "a block ends while the product is under way");
+}
+
+bool Cluster::runPart() {
+  llvm::SmallVector<Cluster *, 2> blocks{this};
+  if (peer) {
+    peer->blockNumber = blockNumber;
+    peer->blockCount = blockCount;
+    blocks.push_back(peer);
+  }
+  for (Cluster *b : blocks)
+    b->start();
+  for (Cluster *b : blocks) // the first goes through the roles of all
+    b->runActions(int(program.actions.size()));
+  for (Cluster *b : blocks) {
+    if (!b->underWay.empty())
+      fail(program.func, "a block ends while copies into it are under way");
+    if (!b->products.empty())
+      fail(b->products.front()->op, "a block ends while the product is under way");
+  }
   return !failed();
 }
 
@@ -172,8 +190,9 @@ void Cluster::fail(Operation *op, const std::string &what) {
 }
 
 void Cluster::barrier(bool ofCluster) {
-  ++run.epoch;
-  run.across += ofCluster;
+  epoch = ++run.epoch;
+  if (ofCluster)
+    across = ++run.across;
   seenFences = fences;
 }
 
@@ -190,21 +209,21 @@ bool Cluster::touch(Operation *op, Cell &c, int thread, bool write, const char *
   }
   int block = program.blockOf(thread);
   // A barrier of a block orders its own threads, one of the cluster all.
-  if ((c.writeEpoch == run.epoch && c.writer != thread) ||
-      (c.writeAcross == run.across && program.blockOf(c.writer) != block))
+  if ((c.writeEpoch == epoch && c.writer != thread) ||
+      (c.writeAcross == across && program.blockOf(c.writer) != block))
     return race(write ? "two writes" : "a read after a write", c.writer);
   if (write) {
-    if ((c.readEpoch == run.epoch && c.reader != thread) ||
-        (c.readAcross == run.across && c.readBlock != block))
+    if ((c.readEpoch == epoch && c.reader != thread) ||
+        (c.readAcross == across && c.readBlock != block))
       return race("a write after a read", c.reader);
-    c.writeEpoch = run.epoch;
-    c.writeAcross = run.across;
+    c.writeEpoch = epoch;
+    c.writeAcross = across;
     c.writer = std::uint16_t(thread);
   } else {
-    c.reader = c.readEpoch == run.epoch && c.reader != thread ? Cell::many : std::uint16_t(thread);
-    c.readBlock = c.readAcross == run.across && c.readBlock != block ? Cell::manyBlocks : std::uint8_t(block);
-    c.readEpoch = run.epoch;
-    c.readAcross = run.across;
+    c.reader = c.readEpoch == epoch && c.reader != thread ? Cell::many : std::uint16_t(thread);
+    c.readBlock = c.readAcross == across && c.readBlock != block ? Cell::manyBlocks : std::uint8_t(block);
+    c.readEpoch = epoch;
+    c.readAcross = across;
   }
   return true;
 }
@@ -262,13 +281,13 @@ char *Cluster::touchShared(Operation *op, const BufferAt &buffer, std::int64_t a
 bool Cluster::send(Operation *op, char *memory, std::int64_t bytes, std::vector<Cell *> &sent) {
   for (std::int64_t i = 0; i < bytes; i += program.sharedGrain) {
     Cell &c = cellAt(memory + i);
-    if (c.sentAcross == run.across) {
+    if (c.sentAcross == across) {
       fail(op, "the same bytes are sent again without a barrier of the cluster between");
       return false;
     }
     c.writeEpoch = firstEpoch;
     c.writeAcross = firstAcross;
-    c.sentAcross = run.across;
+    c.sentAcross = across;
     c.underWay = true;
     sent.push_back(&c);
   }
@@ -330,6 +349,9 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts) co
     // Shared programs are for all blocks: each has a trip.
     cluster.wantedParts = std::min(parts, total);
     cluster.blockCount = impl->program.shares && cluster.wantedParts > 1 ? persistentBlocks : std::min(total, persistentBlocks);
+    std::optional<exec::Cluster> second;
+    if (impl->program.pairs)
+      exec::Cluster::pairUp(cluster, second.emplace(impl->program, run));
     for (std::int64_t n = 0; n < cluster.blockCount; ++n) {
       cluster.blockNumber = n;
       if (!cluster.runProgram({}))
@@ -355,6 +377,9 @@ ExecResult Executor::run(std::span<const KernelArg> args, std::int64_t parts,
   exec::Cluster cluster(p, run);
   cluster.wantedParts = parts;
   cluster.consumersFirst = consumersFirst;
+  std::optional<exec::Cluster> second;
+  if (p.pairs)
+    exec::Cluster::pairUp(cluster, second.emplace(p, run));
   std::vector<OpCounts> before;
   for (const ProgramSample &sample : samples) {
     std::vector<std::int64_t> number(programs.size());

@@ -4,7 +4,8 @@
 /// The producer and the consumers take turns: the preferred one goes on until it must wait, the other until
 /// it has done something that may end the wait. When both wait, the kernel never ends. A copy arrives at
 /// once; too early or too late shows as a wait for a phase that does not come, as bytes that nobody
-/// announced, or as a slot that is filled while somebody holds or reads it.
+/// announced, or as a slot that is filled while somebody holds or reads it. Of a kernel with pairs both blocks run so, each with its
+/// memory and its pipes; halves of tiles arrive in both, and releases are counted by both.
 #include "ir/InterpKernels.h"
 #include "ir/StripStores.h"
 #include "ir/base/LaunchExpr.h"
@@ -30,32 +31,49 @@ void Cluster::block(Operation *op, std::string what) {
 }
 
 void Cluster::runRoles(Operation *op, int producer, int consumer, int end) {
-  std::array<Role, 2> roles{Role{"the producer", producer, consumer, nullptr, {}},
-                            Role{"the consumers", consumer, end, nullptr, {}}};
+  struct Runner {
+    Cluster *block;
+    Role role;
+    bool done() const { return role.next >= role.end; }
+  };
+  SmallVector<Runner, 4> runners{{this, {"the producer", producer, consumer, nullptr, {}}},
+                                 {this, {"the consumers", consumer, end, nullptr, {}}}};
+  if (peer) {
+    peer->runActions(producer - 1);
+    runners.push_back({peer, {"the other block's producer", producer, consumer, nullptr, {}}});
+    runners.push_back({peer, {"the other block's consumers", consumer, end, nullptr, {}}});
+  }
   if (consumersFirst)
-    std::swap(roles[0], roles[1]);
-  auto done = [](const Role &r) { return r.next >= r.end; };
-  auto go = [&](Role &r, bool alone) {
-    running = &r;
-    r.waitsAt = nullptr;
-    for (std::int64_t seen = progress; !done(r) && !failed() && (alone || progress == seen);) {
-      next = r.next + 1;
-      program.actions[std::size_t(r.next)](*this);
-      if (r.waitsAt)
+    std::reverse(runners.begin(), runners.end());
+  auto done = [&] { return progress + (peer ? peer->progress : 0); };
+  auto go = [&](Runner &r, bool alone) {
+    Cluster &b = *r.block;
+    b.running = &r.role;
+    r.role.waitsAt = nullptr;
+    for (std::int64_t seen = done(); !r.done() && !failed() && (alone || done() == seen);) {
+      b.next = r.role.next + 1;
+      program.actions[std::size_t(r.role.next)](b);
+      if (r.role.waitsAt)
         return;
-      r.next = next;
+      r.role.next = b.next;
     }
   };
-  while (!failed() && !(done(roles[0]) && done(roles[1]))) {
-    const std::array<std::int64_t, 3> before{progress, roles[0].next, roles[1].next};
-    go(roles[0], true);
-    if (!failed())
-      go(roles[1], false);
-    if (failed() || before != std::array<std::int64_t, 3>{progress, roles[0].next, roles[1].next})
+  auto places = [&] {
+    SmallVector<std::int64_t, 5> at{done()};
+    for (const Runner &r : runners)
+      at.push_back(r.role.next);
+    return at;
+  };
+  while (!failed() && !llvm::all_of(runners, [](const Runner &r) { return r.done(); })) {
+    const auto before = places();
+    for (auto [i, r] : llvm::enumerate(runners))
+      if (!failed())
+        go(r, i == 0);
+    if (failed() || before != places())
       continue;
     std::string text = "deadlock";
     Operation *at = op;
-    for (const Role &r : roles) {
+    for (const auto &[block, r] : runners) {
       text += say("; ", r.name, r.waitsAt ? " wait: " : " have ended");
       if (!r.waitsAt)
         continue;
@@ -64,12 +82,16 @@ void Cluster::runRoles(Operation *op, int producer, int consumer, int end) {
     }
     fail(at, text);
   }
-  running = nullptr;
-  next = end;
-  for (auto [n, pipe] : llvm::enumerate(pipes))
-    if (pipe.fills != pipe.waits || llvm::any_of(pipe.slots, [](const PipeSlot &s) { return s.acquired; }))
-      fail(op, say("a block ends after ", pipe.fills, " slots of pipe ", n, " were filled, ", pipe.waits,
-                   " awaited and ", pipe.releases, " released"));
+  for (Cluster *b : {this, peer}) {
+    if (!b)
+      continue;
+    b->running = nullptr;
+    b->next = end;
+    for (auto [n, pipe] : llvm::enumerate(b->pipes))
+      if (pipe.fills != pipe.waits || llvm::any_of(pipe.slots, [](const PipeSlot &s) { return s.acquired; }))
+        fail(op, say("a block ends after ", pipe.fills, " slots of pipe ", n, " were filled, ", pipe.waits,
+                     " awaited and ", pipe.releases, " released"));
+  }
 }
 
 // --- pipes
@@ -93,7 +115,7 @@ Action make(Program &p, PipeCreateOp op) {
     PipeSlot slot;
     slot.full.expected = slot.full.pending = full;
     slot.empty.expected = slot.empty.pending = empty;
-    slot.filled.assign(buffers, false);
+    slot.filled.assign(buffers, 0);
     state.slots.assign(stages, slot);
     b.pipes[std::size_t(number)] = std::move(state);
   };
@@ -115,8 +137,7 @@ Action make(Program &p, PipeAcquireOp op) {
       return b.block(op, describe("empty", number, slot.empty, parity));
     if (s.fills - s.releases >= stages)
       return b.fail(op, say("slot ", number, " is acquired before the consumers have released it"));
-    slot.acquired = true;
-    slot.filled.assign(slot.filled.size(), false);
+    slot.acquired = true; // halves of the other block may be here already
     slot.uncovered = slot.unseen = false;
     if (bytes) {
       slot.full.bytes += bytes;
@@ -169,7 +190,7 @@ Action make(Program &p, PipeWaitOp op) {
 
 Action make(Program &p, PipeReleaseOp op) {
   BufferAt pipe = p.pipes.lookup(op.getPipe());
-  return [=, bytes = op.getPipe().getType().slotBytes(), keep = std::int64_t(op.getKeep()), warps = p.warps,
+  return [=, bytes = op.getPipe().getType().slotBytes(), keep = std::int64_t(op.getKeep()), pair = op.getPair(), warps = p.warps,
           op = op.getOperation()](Cluster &b) {
     PipeState &s = b.pipes[std::size_t(pipe.place)];
     if (s.waits - s.releases <= keep)
@@ -180,14 +201,24 @@ Action make(Program &p, PipeReleaseOp op) {
     if (const ProductGroup *reader = b.readerOf(begin, begin + bytes))
       return b.fail(op, say("slot ", number, " is released while a product under way reads it: ",
                             ExecFault{reader->op, {}}.text()));
-    const std::int64_t phase = slot.empty.phase;
-    for (int w = 0; w < warps; ++w) {
-      if (slot.empty.phase != phase)
-        return b.fail(op, say("'empty' of slot ", number, " is complete with the arrivals of ", w, " of ",
-                              warps, " consumer warps"));
-      --slot.empty.pending;
-      slot.empty.settle();
+    const std::int64_t round = s.releases / std::int64_t(s.slots.size());
+    for (Cluster *to : {&b, pair ? b.peer : nullptr}) {
+      if (!to)
+        continue;
+      Mbarrier &empty = to->pipes[std::size_t(pipe.place)].slots[std::size_t(number)].empty;
+      const std::int64_t phase = empty.phase;
+      if (pair && phase != round)
+        return b.fail(op, say("warps arrive for round ", round, " at 'empty' of slot ", number, " of ",
+                              to == &b ? "this block" : "the other block", ", which is in phase ", phase));
+      for (int w = 0; w < warps; ++w) {
+        if (empty.phase != phase)
+          return b.fail(op, say("'empty' of slot ", number, " is complete with the arrivals of ", w, " of ",
+                                warps, " consumer warps"));
+        --empty.pending;
+        empty.settle();
+      }
     }
+    slot.filled.assign(slot.filled.size(), 0);
     slot.held = false;
     ++s.releases;
     ++b.progress;
@@ -208,8 +239,8 @@ std::optional<BufferAt> Cluster::placed(Operation *op, const BufferAt &buffer) {
     fail(op, say("uses slot ", number, " after it was released"));
     return std::nullopt;
   }
-  if (!pipe.slots[std::size_t(number)].filled[place.buffer]) {
-    fail(op, say("uses buffer ", place.buffer, " of slot ", number, ", which nothing has filled"));
+  if (const std::uint8_t filled = pipe.slots[std::size_t(number)].filled[place.buffer]; filled != PipeSlot::whole) {
+    fail(op, say("uses buffer ", place.buffer, " of slot ", number, ", which ", filled ? "one block alone" : "nothing", " has filled"));
     return std::nullopt;
   }
   BufferAt here = buffer;
@@ -227,32 +258,32 @@ bool Cluster::touchByTma(Operation *op, int range, const char *at, std::int64_t 
   auto first = std::int64_t(reinterpret_cast<std::uintptr_t>(at) - r.begin);
   for (std::int64_t i = first / r.grain; i * r.grain < first + bytes; ++i) {
     Cell &c = r.cells[std::size_t(i)];
-    if (c.writeAcross == run.across) {
+      if (c.writeAcross == across) {
       fail(op, say("the TMA unit ", write ? "writes" : "reads",
                    " an element of global memory that this block has written: nothing orders the two"));
       return false;
     }
     if (!write)
       continue;
-    c.writeEpoch = run.epoch;
-    c.writeAcross = run.across;
+    c.writeEpoch = epoch;
+    c.writeAcross = across;
     c.writer = std::uint16_t(program.threads);
   }
   return true;
 }
 
-bool Cluster::fillShared(Operation *op, const BufferAt &buffer) {
-  const std::int64_t end = buffer.offset + buffer.type.bytes();
+bool Cluster::fillShared(Operation *op, const BufferAt &buffer, std::int64_t first, std::int64_t bytes) {
+  const std::int64_t begin = buffer.offset + first, end = begin + bytes;
   if (end > program.sharedBytes) {
-    fail(op, say("fills bytes ", buffer.offset, " to ", end - 1, " of shared memory; the block has ",
+    fail(op, say("fills bytes ", begin, " to ", end - 1, " of shared memory; the block has ",
                  program.sharedBytes));
     return false;
   }
-  if (const ProductGroup *reader = readerOf(buffer.offset, end)) {
+  if (const ProductGroup *reader = readerOf(begin, end)) {
     fail(op, say("fills bytes that a product under way reads: ", ExecFault{reader->op, {}}.text()));
     return false;
   }
-  for (std::int64_t at = buffer.offset; at < end; at += program.sharedGrain) {
+  for (std::int64_t at = begin; at < end; at += program.sharedGrain) {
     Cell &c = cellAt(shared.data() + at);
     c = {};
     c.writeEpoch = firstEpoch;
@@ -369,23 +400,39 @@ Action make(Program &p, TmaLoadOp op) {
       return refuse(op, "the map has axes of rows in another order than the tensor");
     before = mapped.order[n];
   }
-  const std::int64_t panels = buffer.type.getShape()[0], rows = buffer.type.getShape()[1],
-                     columns = buffer.type.getShape()[2];
-  return [=, places = elementPlaces(buffer.type), counts = p.count(op), stepBytes = type.slotBytes(),
-          tf32 = op.getMap().getTf32(),
-          op = op.getOperation()](Cluster &b) {
+  const std::int64_t allPanels = buffer.type.getShape()[0], allRows = buffer.type.getShape()[1], columns = buffer.type.getShape()[2];
+  const auto [panels, rows] = op.panelsAndRows();
+  const std::int64_t mask = std::int64_t(op.getMulticast().value_or(0)), rowBytes = buffer.type.bytes() / allPanels / allRows;
+  return [=, panels = panels, rows = rows, places = elementPlaces(buffer.type), counts = p.count(op), stepBytes = type.slotBytes(),
+          tf32 = op.getMap().getTf32(), op = op.getOperation()](Cluster &b) {
     PipeState &s = b.pipes[std::size_t(pipe.place)];
-    const std::int64_t number = s.fills % std::int64_t(s.slots.size());
-    PipeSlot &slot = s.slots[std::size_t(number)];
-    if (!slot.acquired)
+    const auto stages = std::int64_t(s.slots.size()), number = s.fills % stages;
+    if (!s.slots[std::size_t(number)].acquired)
       return b.fail(op, say("slot ", number, " was not acquired"));
-    if (slot.filled[index])
-      return b.fail(op, say("buffer ", index, " of slot ", number, " is filled a second time"));
     BufferAt here = buffer;
     here.offset += number * stepBytes;
     auto x = mapped.now(b);
-    if (!x || !b.fillShared(op, here))
+    if (!x)
       return;
+    // This block's part of the buffer, and the blocks that get it.
+    const std::int64_t firstPanel = panels < allPanels ? b.rank * panels : 0, firstRow = rows < allRows ? b.rank * rows : 0;
+    const std::uint8_t part = mask ? std::uint8_t(1 << b.rank) : PipeSlot::whole;
+    SmallVector<Cluster *, 2> blocks;
+    for (Cluster *block : {&b, b.peer})
+      if (block && (mask ? mask >> block->rank & 1 : block == &b))
+        blocks.push_back(block);
+    for (Cluster *block : blocks) {
+      PipeState &there = block->pipes[std::size_t(pipe.place)];
+      PipeSlot &slot = there.slots[std::size_t(number)];
+      const char *whose = block == &b ? "" : " of the other block";
+      if (slot.filled[index] & part)
+        return b.fail(op, say("buffer ", index, " of slot ", number, whose, " is filled a second time"));
+      if (mask && (s.fills - there.releases >= stages || slot.full.phase != s.fills / stages))
+        return b.fail(op, say("slot ", number, whose, " is filled before the consumers have released it"));
+      for (std::int64_t panel = firstPanel; panel < firstPanel + panels; ++panel)
+        if (!block->fillShared(op, here, (panel * allRows + firstRow) * rowBytes, rows * rowBytes))
+          return;
+    }
     const auto fastest = std::size_t(mapped.order[0]);
     OpCounts &counted = b.counts(counts);
     for (std::int64_t panel = 0; panel < panels; ++panel) {
@@ -397,18 +444,22 @@ Action make(Program &p, TmaLoadOp op) {
           c[axes[n]] = rest % lengths[n];
         for (std::int64_t column = 0; column < columns; ++column) {
           c[fastest] = panel * columns + column;
-          char *to =
-              b.shared.data() + here.offset + places[std::size_t((panel * rows + row) * columns + column)];
+          const std::int64_t place = ((firstPanel + panel) * allRows + firstRow + row) * columns + column;
           const char *from = x->at(c, mapped.size);
-          if (!from) {
-            std::memset(to, 0, std::size_t(mapped.size));
-            continue;
-          }
-          if (!b.touchByTma(op, x->x->range, from, mapped.size, false))
+          if (from && !b.touchByTma(op, x->x->range, from, mapped.size, false))
             return;
-          std::memcpy(to, from, std::size_t(mapped.size));
-          if (tf32)
-            tileir::interp::tf32Kernel(tileir::interp::Isa::base)(to, to, 1);
+          for (Cluster *block : blocks) {
+            char *to = block->shared.data() + here.offset + places[std::size_t(place)];
+            if (!from) {
+              std::memset(to, 0, std::size_t(mapped.size));
+              continue;
+            }
+            std::memcpy(to, from, std::size_t(mapped.size));
+            if (tf32)
+              tileir::interp::tf32Kernel(tileir::interp::Isa::base)(to, to, 1);
+          }
+          if (!from)
+            continue;
           sectors.add(from);
           counted.bytes += mapped.size;
         }
@@ -416,12 +467,19 @@ Action make(Program &p, TmaLoadOp op) {
       counted.sectors += sectors.count;
     }
     counted.requests += panels;
-    slot.filled[index] = true;
-    if (slot.full.bytes < here.type.bytes())
-      return b.fail(op, say(here.type.bytes(), " bytes arrive at 'full' of slot ", number,
-                            ", which waits for ", slot.full.bytes));
-    slot.full.bytes -= here.type.bytes();
-    slot.full.settle();
+    const std::int64_t bytes = panels * rows * rowBytes;
+    for (Cluster *block : blocks) {
+      PipeState &there = block->pipes[std::size_t(pipe.place)];
+      PipeSlot &slot = there.slots[std::size_t(number)];
+      slot.filled[index] |= part;
+      // They may come before the other block's producer has announced them.
+      const bool announced = there.fills > s.fills || slot.acquired;
+      if (announced && slot.full.bytes < bytes)
+        return b.fail(op, say(bytes, " bytes arrive at 'full' of slot ", number,
+                              ", which waits for ", slot.full.bytes));
+      slot.full.bytes -= bytes;
+      slot.full.settle();
+    }
     ++b.progress;
   };
 }
@@ -552,6 +610,12 @@ Action make(Program &p, BlockNumberOp op) {
     b.set(number, b.blockNumber);
     b.set(count, b.blockCount);
   };
+}
+
+Action make(Program &p, PairRankOp op) {
+  if (!p.pairs)
+    return refuse(op, "the kernel has no pairs of blocks");
+  return [rank = p.define(op.getRank())](Cluster &b) { b.set(rank, std::int64_t(b.rank)); };
 }
 
 /// Programs along each axis.

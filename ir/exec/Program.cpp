@@ -32,7 +32,7 @@ const llvm::DenseMap<TypeID, Maker> &makers() {
               MmaFmaOp, GlobalLoadOp, GlobalStoreOp, GlobalGatherOp, MisalignOp, FillOutsideOp, BufferAllocOp,
               BufferViewOp, CopyOp, CopyOutOp, BarrierOp, ClusterStartOp, PeerCopyOp, PeerWaitOp,
               SplitRangeOp, SharedProgramsOp, CombinePartsOp, PipeCreateOp, PipeAcquireOp, PipeCommitOp, PipeWaitOp,
-              PipeReleaseOp, TmaLoadOp, AsyncLoadOp, AsyncArriveOp, BulkStoreOp, WgmmaOp, WgmmaWaitOp, FenceAsyncOp, BlockNumberOp,
+              PipeReleaseOp, TmaLoadOp, AsyncLoadOp, AsyncArriveOp, BulkStoreOp, WgmmaOp, WgmmaWaitOp, FenceAsyncOp, BlockNumberOp, PairRankOp,
               ProgramsOp, ProgramOp>();
   return table;
 }
@@ -148,6 +148,7 @@ bool Program::decode(func::FuncOp f) {
   });
   f.walk([&](WgmmaOp) { hasProducts = true; });
   persistent = f->hasAttr(persistentAttr);
+  pairs = f->hasAttr(pairAttr);
   if (auto attr = f->getAttrOfType<DenseI64ArrayAttr>(programOrderAttr))
     order.assign(attr.asArrayRef().begin(), attr.asArrayRef().end());
   sharedBytes = std::int64_t(llvm::alignTo(std::uint64_t(sharedBytes), std::uint64_t(sharedGrain)));

@@ -121,7 +121,8 @@ struct Mbarrier {
 struct PipeSlot {
   Mbarrier full, empty;
   bool acquired = false, held = false;
-  std::vector<bool> filled; ///< per buffer
+  static constexpr std::uint8_t whole = 3;
+  std::vector<std::uint8_t> filled; ///< per buffer, the halves: bits 0 and 1
   bool uncovered = false;   ///< threads copied into it, and have not arrived behind that
   bool unseen = false;      ///< threads copied into it, and no fence shows that to products
 };
@@ -196,6 +197,12 @@ public:
   /// What was just written is under way until someone clears `underWay` of the cells; false after a fault.
   bool send(mlir::Operation *op, char *memory, std::int64_t bytes, std::vector<Cell *> &sent);
   void barrier(bool ofCluster);
+  /// Two blocks of a kernel with tgpu.pair; the first one runs both.
+  static void pairUp(Cluster &first, Cluster &second) {
+    first.peer = &second;
+    second.peer = &first;
+    second.rank = 1;
+  }
 
   // Pipes.cpp: roles, pipes, the TMA unit
   void runRoles(mlir::Operation *op, int producer, int consumer, int end);
@@ -205,8 +212,8 @@ public:
   std::optional<BufferAt> placed(mlir::Operation *op, const BufferAt &buffer);
   /// The TMA unit reads or writes an element of global memory; false after a fault.
   bool touchByTma(mlir::Operation *op, int range, const char *at, std::int64_t bytes, bool write);
-  /// The TMA unit writes a whole buffer.
-  bool fillShared(mlir::Operation *op, const BufferAt &buffer);
+  /// The TMA unit writes bytes of a buffer.
+  bool fillShared(mlir::Operation *op, const BufferAt &buffer, std::int64_t first, std::int64_t bytes);
   // AsyncLoads.cpp
   /// Products see from now on what threads copied into slots that are held.
   void fenceSlots();
@@ -223,6 +230,9 @@ public:
 
   const Program &program;
   RunState &run;
+  Cluster *peer = nullptr; ///< the other block of a pair
+  int rank = 0;            ///< in the pair
+  std::uint32_t epoch = 0, across = 0; ///< the newest of this block, of the run's
   int next = 0;                     ///< the next action
   std::vector<std::int64_t> number; ///< of the program, per axis of the grid
   std::vector<View> views;
@@ -243,6 +253,9 @@ public:
 
 private:
   bool runPart();
+  void start();
+  /// The rest of the actions, or those before `end`.
+  void runActions(int end);
   bool touch(mlir::Operation *op, Cell &cell, int thread, bool write, const char *memory);
   Cell &cellAt(char *memory);
   std::vector<char> values;
@@ -265,7 +278,7 @@ struct Program {
   int numViews = 0;
   tileir::GridOp grid;
   ProgramsOp programs;
-  bool persistent = false, hasProducts = false;
+  bool persistent = false, hasProducts = false, pairs = false;
   llvm::SmallVector<std::int64_t, 2> order; ///< tgpu.program_order
   mlir::Operation *shares = nullptr; ///< the tgpu.shared_programs
   std::int64_t group = 1; ///< of the order of programs
@@ -412,6 +425,7 @@ Action make(Program &p, AsyncLoadOp op); // AsyncLoads.cpp
 Action make(Program &p, AsyncArriveOp op);
 Action make(Program &p, BulkStoreOp op);
 Action make(Program &p, BlockNumberOp op);
+Action make(Program &p, PairRankOp op);
 Action make(Program &p, ProgramsOp op);
 Action make(Program &p, ProgramOp op);
 // Wgmma.cpp

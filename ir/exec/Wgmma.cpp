@@ -38,7 +38,7 @@ bool Cluster::readByProduct(Operation *op, const BufferAt &buffer, bool ends) {
     const char *why = c.writeEpoch < firstEpoch ? "which nothing has written"
                       : c.buffer != buffer.number
                           ? "which was last written through another buffer: both are live"
-                      : c.writeEpoch == run.epoch ? "which threads wrote without a barrier behind it"
+                      : c.writeEpoch == epoch ? "which threads wrote without a barrier behind it"
                       : c.fence > seenFences ? "which threads wrote without a fence_async before the barrier"
                                              : nullptr;
     if (why) {
@@ -48,8 +48,8 @@ bool Cluster::readByProduct(Operation *op, const BufferAt &buffer, bool ends) {
     if (!ends)
       continue;
     // Other warpgroups may still read when this one waits no more.
-    c.readEpoch = run.epoch;
-    c.readAcross = run.across;
+    c.readEpoch = epoch;
+    c.readAcross = across;
     c.reader = Cell::many;
     c.readBlock = 0;
   }

@@ -27,6 +27,7 @@ template <int N, auto choice> constexpr auto tiled = kernel("tiled", [](Tensor<c
 });
 constexpr auto inTurns = [](Config &cfg) { cfg.pingpong = 2; };
 constexpr auto shared = [](Config &cfg) { cfg.streamk = 2; };
+constexpr auto inPairs = [](Config &cfg) { cfg.multicast = 2; };
 template <Maximum maximum>
 constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> Q, Tensor<const bf16, 2> K, Tensor<const bf16, 2> V,
                                               Tensor<bf16, 2> O) {
@@ -99,6 +100,24 @@ TEST_CASE("The PTX of a product whose last programs all blocks share", "[codegen
   CHECK(count(ptx, "atom.acq_rel.gpu.global.inc.u32") == 1);
   CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4);
   CHECK(count(ptx, "cp.async.bulk.tensor.2d.global.shared::cta") == 4);
+}
+
+TEST_CASE("The PTX of a product whose blocks load in pairs", "[codegen][products]") {
+  const std::string ptx = ptxOf(tiled<256, inPairs>);
+  INFO(ptx);
+  CHECK(count(ptx, ".reqnctapercluster 2") == 1);
+  // A by each block, half of B by either for both.
+  CHECK(count(ptx, "complete_tx::bytes.multicast::cluster [") == 1);
+  CHECK(count(ptx, "complete_tx::bytes [") == 1);
+  // Slots are released to both blocks, in the loop and behind it. No arrival has a release at the cluster's scope, which would flush memory.
+  CHECK(count(ptx, "mapa.shared::cluster.u32") == 1);
+  CHECK(count(ptx, "mbarrier.arrive.shared::cluster.b64 _") == 2);
+  CHECK(count(ptx, "release.cluster") == 1); // of the barriers' initial values
+  CHECK(count(ptx, "fence.mbarrier_init.release.cluster;") == 1);
+  CHECK(count(ptx, "barrier.cluster.arrive.relaxed.aligned") == 1);
+  CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4);
+  // By rule there are no pairs here.
+  CHECK(count(ptxOf(tiled<256, [](Config &) {}>), "multicast") == 0);
 }
 
 TEST_CASE("The PTX of two products with a softmax between them", "[codegen][products]") {

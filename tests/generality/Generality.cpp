@@ -19,6 +19,10 @@ int &executorAsync() {
   static int async = 0;
   return async;
 }
+int &executorMulticast() {
+  static int multicast = 0;
+  return multicast;
+}
 
 Reader &reader() {
   static Reader chosen = nullptr;

@@ -25,6 +25,8 @@ Executor &executor();
 int &executorStages();
 /// Config::async of kernels that the executor runs: 2 operands are copied by threads wherever they can be.
 int &executorAsync();
+/// Config::multicast of kernels that the executor runs: 2 in pairs of blocks wherever it can be.
+int &executorMulticast();
 
 /// Takes a kernel's text before the passes, and the arguments, instead of running it; null: kernels run.
 using Reader = void (*)(const std::string &tile, std::span<const KernelArg> args);
@@ -112,6 +114,7 @@ void launchWith(Run &run, const K &kernel, Config config, double flops, const A 
     const auto packed = kernel.pack(args...);
     config.stages = executorStages();
     config.async = executorAsync();
+    config.multicast = executorMulticast();
     threads(detail::emit(kernel.desc(), packed, &config, "tgpu", "sm_90a", {}), packed);
     return;
   }

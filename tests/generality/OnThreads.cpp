@@ -31,11 +31,12 @@ int generalityMain(int argc, char **argv) {
       continue;
     struct How {
       const char *name;
-      int stages, async;
+      int stages, async, multicast;
     };
-    for (const How &how : {How{"by default", 0, 0}, {"copied by threads", 0, 2}, {"without pipelines", 1, 0}}) {
+    for (const How &how : {How{"by default", 0, 0, 0}, {"copied by threads", 0, 2, 0}, {"in pairs", 0, 0, 2}, {"without pipelines", 1, 0, 0}}) {
       generality::executorStages() = how.stages;
       generality::executorAsync() = how.async;
+      generality::executorMulticast() = how.multicast;
       cases::Run run(false, true);
       try {
         info.body(run);

@@ -70,7 +70,7 @@ Problem randomProblem(Draw &draw, bool isReal) {
     p.schedule.stages = draw.of({1, 1, 2, 3});
   if (draw.chance(15))
     p.schedule.warps = draw.of({1, 2, 4, 8});
-  for (int Config::*choice : {&Config::overlap, &Config::pingpong})
+  for (int Config::*choice : {&Config::overlap, &Config::pingpong, &Config::multicast})
     if (draw.chance(25))
       p.schedule.*choice = draw.of({1, 2});
   p.rows = 40;

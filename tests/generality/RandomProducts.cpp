@@ -65,6 +65,7 @@ public:
       p.epilogue = Epilogue::bias;
     chooseSchedule();
     p.schedule.async = p.seed % 4 == 1 ? 2 : p.seed % 16 == 2 ? 1 : 0; // draws nothing: other choices of a seed stay
+    p.schedule.multicast = p.seed % 4 == 3 ? 2 : 0;
     chooseSizes(t);
     p.turnA = pick(2);
     p.turnB = pick(2);

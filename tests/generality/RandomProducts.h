@@ -45,7 +45,7 @@ struct Product {
   Form form = Form::plain;
   Epilogue epilogue = Epilogue::none;
   bool whole = false; ///< small whole numbers: sums are exact
-  Config schedule;    ///< warps, stages, raster, cluster, async; mostly the compiler's choice
+  Config schedule;    ///< warps, stages, raster, cluster, async, multicast; mostly the compiler's choice
   std::int64_t firstK() const { return std::min<std::int64_t>(K, cut == 0 ? 0 : cut == 1 ? 8 : 3); }
   std::int64_t endK() const { return cut == 2 ? std::max(firstK(), K - 1) : K; }
   double work() const { return double(Z) * double(M + 1) * double(N + 1) * double(K + 8); }

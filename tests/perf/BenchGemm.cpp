@@ -24,6 +24,7 @@ sectile::Config parseConfig(const std::string &text) {
                  : name == "blocks"  ? &config.blocks
                  : name == "async" ? &config.async
                  : name == "pingpong" ? &config.pingpong
+                 : name == "multicast" ? &config.multicast
                  : name == "snake" ? &config.snake
                  : name == "streamk" ? &config.streamk
                  : name == "overlap" ? &config.overlap

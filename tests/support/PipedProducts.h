@@ -49,7 +49,7 @@ struct PipedProduct {
   bool aComputed = false; ///< |A|: in registers
   bool bComputed = false; ///< |B|: from registers to shared memory
   DType out = DType::f32;
-  int stages = 3, raster = 0, snake = 0, streamk = 0, pingpong = 0;
+  int stages = 3, raster = 0, snake = 0, streamk = 0, pingpong = 0, multicast = 0;
 
   int async = 0;
   int align = 16, alignB = 16; ///< of A, and of B, and of their rows, in bytes
@@ -110,6 +110,7 @@ struct LoweredProduct {
     options.schedule.snake = k.snake;
     options.schedule.streamk = k.streamk;
     options.schedule.pingpong = k.pingpong;
+    options.schedule.multicast = k.multicast;
     options.schedule.async = k.async;
     mlir::PassManager pm(&kernel.context);
     passes::buildPipeline(pm, options);

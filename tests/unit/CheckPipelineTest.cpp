@@ -99,6 +99,16 @@ std::vector<Change> changesOf(const PipedProduct &kernel) {
                          b.clone(*op);
                          return !llvm::isa<tgpu::PipeCreateOp>(op);
                        }});
+    changes.push_back({name + " to the pair, or no longer", [i](LoweredProduct &k) {
+                         auto release = llvm::dyn_cast<tgpu::PipeReleaseOp>(opsOfPipes(k)[i]);
+                         if (release)
+                           release.setPair(!release.getPair());
+                         return bool(release);
+                       }});
+    changes.push_back({name + " alone", [i](LoweredProduct &k) {
+                         auto load = llvm::dyn_cast<tgpu::TmaLoadOp>(opsOfPipes(k)[i]);
+                         return load && load.removeMulticastAttr();
+                       }});
     for (bool later : {false, true})
       changes.push_back({name + (later ? " one op later" : " one op earlier"), [i, later](LoweredProduct &k) {
                            mlir::Operation *op = opsOfPipes(k)[i], *other = later ? op->getNextNode() : op->getPrevNode();
@@ -137,7 +147,7 @@ TEST_CASE("no change that the executor finds wrong for some number of trips is p
   std::map<std::int64_t, int> firstSeen; // by number of trips
   int wrong = 0, careful = 0;
   for (const PipedProduct &kernel : {PipedProduct{}, PipedProduct{.bRows = true, .aComputed = true}, PipedProduct{.async = 2},
-                                     PipedProduct{.alignB = 8}}) {
+                                     PipedProduct{.alignB = 8}, PipedProduct{.multicast = 2}}) {
     {
       LoweredProduct k(kernel);
       REQUIRE(refusal(k) == "");
@@ -172,5 +182,7 @@ TEST_CASE("no change that the executor finds wrong for some number of trips is p
   CHECK(rules.size() >= 8);
   CHECK(rules.count("check_pipeline_c16"));
   CHECK(rules.count("check_pipeline_c17"));
+  CHECK(rules.count("check_pipeline_c19"));
+  CHECK(rules.count("check_pipeline_c20"));
   CHECK(firstSeen.size() >= 3);
 }

@@ -237,6 +237,48 @@ func.func @tma_load_c2(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgp
 #map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
 !t = !tile.tensor<2, bf16>
 !p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @tma_load_c3(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>} {
+  tgpu.roles registers 0 producer {
+    // expected-error @+1 {{it fills blocks of the bits 3, and the kernel has no pairs [tma_load_c3]}}
+    tgpu.tma_load %A[%i, %i] map(#map) to %p[0] multicast 3 : !t, !p
+  } registers 0 consumer {
+  }
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @tma_load_c3_bits(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>, tgpu.pair = 0} {
+  tgpu.roles registers 0 producer {
+    // expected-error @+1 {{it fills blocks of the bits 4, and the kernel has two, 1 and 2 [tma_load_c3]}}
+    tgpu.tma_load %A[%i, %i] map(#map) to %p[0] multicast 4 : !t, !p
+  } registers 0 consumer {
+  }
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @tma_load_half(%A: !t, %i: index, %p: !p) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>, tgpu.pair = 0} {
+  tgpu.roles registers 0 producer {
+    // expected-error @+1 {{a buffer of [1, 64, 64] for boxes of [64, 64] with a swizzle of 128 bytes [stage_load_c3]}}
+    tgpu.tma_load %A[%i, %i] map(#map) to %p[0] multicast 3 : !t, !p
+  } registers 0 consumer {
+  }
+  return
+}
+
+// -----
+
+#map = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!t = !tile.tensor<2, bf16>
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
 func.func @async_load_c1(%A: !t, %i: index, %p: !p) {
   // expected-error @+1 {{it stands outside the producer of a tgpu.roles [async_load_c1]}}
   tgpu.async_load %A[%i, %i] map(#map) to %p[0] by 16 : !t, !p
@@ -326,6 +368,18 @@ func.func @pipe_release_c1_keep(%p: !p) attributes {tgpu.launch = #tgpu.launch<w
   } registers 0 consumer {
     // expected-error @+1 {{-1 slots to keep [pipe_release_c1]}}
     tgpu.pipe_release %p keep -1 : !p
+  }
+  return
+}
+
+// -----
+
+!p = !tgpu.pipe<4, <[1, 64, 64], bf16, [8, 3, 8, 16, 32]>>
+func.func @pipe_release_c1_pair(%p: !p) attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>} {
+  tgpu.roles registers 0 producer {
+  } registers 0 consumer {
+    // expected-error @+1 {{the kernel has no pairs of blocks [pipe_release_c1]}}
+    tgpu.pipe_release %p keep 0 pair : !p
   }
   return
 }
