@@ -98,6 +98,8 @@ public:
       }
       const size_t products = values.size();
       SmallVector<Operation *> later;
+      if (done && pending == 0)
+        sumsFirst(user, ArrayRef(values).take_front(products));
       if (done)
         later = workBeside(underWay.front(), user, values);
       OpBuilder b(user);
@@ -208,6 +210,24 @@ private:
       through = collect(/*narrowToo=*/true);
     values.append(through.rbegin(), through.rend());
     return later.takeVector();
+  }
+
+  /// Sums of rows that need none of the products come before the wait for them.
+  void sumsFirst(Operation *user, ArrayRef<Value> awaited) {
+    constexpr int few = 4;
+    DenseSet<Operation *> needing; ///< something that is not there before the wait
+    for (Operation *op = user, *next = nullptr; op && !op->hasTrait<OpTrait::IsTerminator>(); op = next) {
+      next = op->getNextNode();
+      auto comesLate = [&](Value v) { return llvm::is_contained(awaited, v) || needing.contains(v.getDefiningOp()); };
+      auto sum = dyn_cast<tgpu::ReduceOp>(op);
+      const bool isTileOp = op->getNumResults() > 0 && op->getNumRegions() == 0 && isTile(op->getResult(0)) && isMemoryEffectFree(op);
+      const bool isOfSums = isTileOp && ((sum && sum.getKind() == tileir::ReduceKind::k_sum) || isa<tileir::ReshapeOp>(op) ||
+                                         (isa<tileir::BinaryOp, tileir::FmaOp, tileir::BroadcastOp>(op) && layouts.of(op->getResult(0)).numRegs() <= few));
+      if (op != user && isOfSums && llvm::none_of(op->getOperands(), comesLate))
+        op->moveBefore(user);
+      else
+        needing.insert(op);
+    }
   }
 
   /// Before a wait for all products threads end what they compute beside them, or half of it where registers are few. A sum over a row

@@ -105,13 +105,20 @@ private:
     return false;
   }
 
-  /// The scalar that all elements are; null if none is known.
-  Value repeated(Value v) {
+  /// The scalar, or the number, that all elements are; null if none is known.
+  void *repeated(Value v) {
     v = chosen(v);
-    if (isa_and_nonnull<BroadcastOp, ReshapeOp, tgpu::ConvertLayoutOp>(v.getDefiningOp()) && isTile(v.getDefiningOp()->getOperand(0)))
-      return repeated(v.getDefiningOp()->getOperand(0));
-    auto splat = v.getDefiningOp<SplatOp>();
-    return splat ? splat.getX() : Value();
+    Operation *op = v.getDefiningOp();
+    if (isa_and_nonnull<BroadcastOp, ReshapeOp, tgpu::ConvertLayoutOp>(op) && isTile(op->getOperand(0)))
+      return repeated(op->getOperand(0));
+    if (auto splat = dyn_cast_or_null<SplatOp>(op))
+      return splat.getX().getAsOpaquePointer();
+    Attribute attr;
+    if (!matchPattern(v, m_Constant(&attr)))
+      return nullptr;
+    if (auto splat = dyn_cast<SplatElementsAttr>(attr))
+      attr = splat.getSplatValue<Attribute>();
+    return isa<IntegerAttr, FloatAttr>(attr) ? const_cast<void *>(attr.getAsOpaquePointer()) : nullptr;
   }
 
   bool isOne(Value v) {
@@ -132,7 +139,7 @@ private:
     if (a != x || b != y)
       return same(a, b);
     Operation *p = x.getDefiningOp(), *q = y.getDefiningOp();
-    if (Value s = repeated(x); s && s == repeated(y) && x.getType() == y.getType())
+    if (void *s = repeated(x); s && s == repeated(y) && x.getType() == y.getType())
       return true;
     if (auto product = dyn_cast_or_null<BinaryOp>(p); product && product.getFn() == BinaryFn::k_mul) {
       if (isOne(product.getB()) && same(product.getA(), y))
