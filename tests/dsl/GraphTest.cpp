@@ -131,6 +131,20 @@ TEST_CASE("graph: row kernels that share their rows are one kernel, and what is 
   CHECK(fused.workspaceBytes() == 0);
 }
 
+TEST_CASE("graph: numbers of nodes are those of their calls, in the key or not", "[graph]") {
+  Memory<f32> x({33, 50}, 1), got({33, 50});
+  for (bool first : {true, false})
+    for (float n : {3.0f, 0.5f}) {
+      Graph g("numbers");
+      g.output(times(!first, times(first, g.input(x.view<2>()), n), 8), got.view<2>());
+      Composed call = g.build(fuse::require);
+      CHECK(call.launches() == 1);
+      call(host());
+      for (std::size_t i = 0; i < x.data.size(); ++i)
+        REQUIRE(got.data[i] == x.data[i] * (first ? n : 8));
+    }
+}
+
 TEST_CASE("graph: a product takes other tiles of its list where its first ones suit nobody", "[graph]") {
   Memory<bf16> a({40, 32}, 1), w({32, 70}, 2), want({40, 70}), got({40, 70});
   auto make = [&](Memory<bf16> &out, Fuse how) {

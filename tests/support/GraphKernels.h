@@ -59,6 +59,16 @@ inline constexpr auto multiply = kernel("product", [](Tensor<const bf16, 2> A, T
   C.store({m, n}, cast<bf16>(acc));
 });
 
+/// b ? x * n : x, with a number that is part of the key.
+inline constexpr auto times = kernel("times", [](Const<bool> b, Tensor<const f32, 2> X, Scalar<float> n, Tensor<f32, 2> Y, Config &cfg) {
+  const int BM = cfg.pick("BM", {64, 16}), BN = cfg.pick("BN", {16, 32});
+  auto [i, j] = grid(Y, {BM, BN});
+  Tile x = X.load({i, j}, {BM, BN});
+  if (b)
+    x = x * n;
+  Y.store({i, j}, x);
+});
+
 /// -x in tiles of one shape.
 inline constexpr auto negate = kernel("negate", [](Tensor<const bf16, 2> X, Tensor<bf16, 2> Y) {
   auto [m, n] = grid(Y, {32, 64});
