@@ -73,7 +73,19 @@ Value ExistBuilder::fillMissing(Value x, const Exist &e, TypedAttr fill) {
   SmallVector<int64_t> axes;
   SmallVector<Value> lo, hi;
   bounds(e, shapeOf(x.getType()), axes, lo, hi);
-  return axes.empty() ? x : tgpu::FillOutsideOp::create(b, loc, x.getType(), x, axes, lo, hi, fill).getResult();
+  if (axes.empty())
+    return x;
+  // Zeros are put in front of a cast to a narrow type, whose pairs are then made from registers: zeros in halves of registers
+  // are put one by one, and an asynchronous product whose operand they are would be waited for.
+  if (auto cast = x.getDefiningOp<CastOp>(); cast && x.hasOneUse() && fill == zeroOf(elementOf(x.getType()))) {
+    Value wide = cast.getX();
+    auto from = dyn_cast<FloatType>(elementOf(wide.getType())), to = dyn_cast<FloatType>(elementOf(x.getType()));
+    if (from && to && to.getWidth() < from.getWidth()) {
+      wide = tgpu::FillOutsideOp::create(b, loc, wide.getType(), wide, axes, lo, hi, zeroOf(from));
+      return CastOp::create(b, cast.getLoc(), x.getType(), wide);
+    }
+  }
+  return tgpu::FillOutsideOp::create(b, loc, x.getType(), x, axes, lo, hi, fill);
 }
 
 void ExistBuilder::bounds(const Exist &e, ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &axes,

@@ -183,3 +183,22 @@ func.func @masked_cheap(%a: tensor<16x8xi8>, %b: tensor<8x4xi8>, %c: tensor<16x4
   %s = tile.mma exact %xf, %y, %z : tensor<16x8xf16>, tensor<8x4xf16>, tensor<16x4xf32>
   return %r, %s : tensor<16x4xi32>, tensor<16x4xf32>
 }
+
+// Zeros for a product stand in front of the cast of its operand, not in halves of registers.
+// CHECK-LABEL: func.func @zeros_before_cast
+// CHECK: %[[E:.*]] = tile.unary exp
+// CHECK: %[[F:.*]] = tgpu.fill_outside %[[E]] axes [1] {{.*}} fill 0.000000e+00 {{.*}}f32
+// CHECK: %[[C:.*]] = tile.cast %[[F]] : tensor<16x16xf32> -> tensor<16x16xbf16>
+// CHECK: tile.mma exact %[[C]]
+func.func @zeros_before_cast(%A: !tile.tensor<2, f32>, %B: !tile.tensor<2, bf16>, %C: !tile.tensor<2, f32>) attributes {tile.kernel} {
+  %m, %n = tile.grid %C [16, 16] : !tile.tensor<2, f32> -> index, index
+  %zero = tile.constant 0 : index
+  %a = tile.load %A[%m, %zero] : !tile.tensor<2, f32> -> tensor<16x16xf32>
+  %e = tile.unary exp %a : tensor<16x16xf32> -> tensor<16x16xf32>
+  %c = tile.cast %e : tensor<16x16xf32> -> tensor<16x16xbf16>
+  %b = tile.load %B[%zero, %n] : !tile.tensor<2, bf16> -> tensor<16x16xbf16>
+  %acc = tile.constant dense<0.0> : tensor<16x16xf32>
+  %r = tile.mma exact %c, %b, %acc : tensor<16x16xbf16>, tensor<16x16xbf16>, tensor<16x16xf32>
+  tile.store %r, %C[%m, %n] : tensor<16x16xf32>, !tile.tensor<2, f32>
+  return
+}
