@@ -2,10 +2,10 @@
 /// \file CheckResources: target limits as errors at the user's line.
 ///
 /// Before: placed memory. After: unchanged; fails with both numbers if shared memory or registers pass the
-/// target's limits.
+/// target's limits, or tiles alive at once those of a thread by far.
 
 #include "passes/Passes.h"
-#include "passes/Support.h"
+#include "passes/RegisterPeak.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_CHECKRESOURCESPASS
@@ -22,6 +22,10 @@ namespace {
 /// A tile larger than this multiple of the register file of a thread is refused: it would only spill, and its
 /// code would be unrolled without measure.
 constexpr int64_t spillFactor = 8;
+/// The same of all tiles that are alive at once around matrix instructions, of which there is one for each piece of a tile: the
+/// assembler looks for places for minutes, and the code would do nothing but spill. In halves; fewer where products are
+/// asynchronous, which the assembler would make wait for each other.
+constexpr int64_t productHalves = 4, asynchronousHalves = 3;
 
 struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResources> {
   void runOnOperation() override {
@@ -34,8 +38,30 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
           << "has no launch geometry or no known target [check_resources_c3]; run sectile-select-mma first";
       return signalPassFailure();
     }
-    if (failed(checkShared(func, launch, *target)) || failed(checkRegisters(func, launch, *target)))
+    if (failed(checkShared(func, launch, *target)) || failed(checkRegisters(func, launch, *target)) || failed(checkPeak(func, launch, *target)))
       signalPassFailure();
+  }
+
+  LogicalResult checkPeak(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
+    bool hasProduct = false, isAsynchronous = false;
+    func.walk([&](Operation *op) {
+      hasProduct |= isa<tgpu::MmaSyncOp, tgpu::WgmmaOp>(op);
+      isAsynchronous |= isa<tgpu::WgmmaOp>(op);
+    });
+    if (!hasProduct)
+      return success();
+    LayoutCache layouts(&getContext());
+    const RegisterPeak peak = registerPeak(func.getBody(), layouts, /*initialApart=*/false);
+    const int64_t threads = (launch.getWarps() + launch.getProducers()) * target.warpSize;
+    int64_t has = std::min<int64_t>(target.registersPerThread, target.registersPerSm / threads);
+    for (auto roles : func.getOps<tgpu::RolesOp>()) // what the producer gives away
+      has = std::max<int64_t>(has, int64_t(roles.getConsumerRegs()));
+    if (2 * peak.registers() <= (isAsynchronous ? asynchronousHalves : productHalves) * has)
+      return success();
+    return mlir::emitError(peak.at->getLoc())
+           << "needs about " << peak.registers() << " registers in each of " << launch.getWarps() * target.warpSize
+           << " threads for the tiles that are alive here, " << target.arch << " has " << has
+           << " per thread [check_resources_c4]; pick smaller tiles or more warps";
   }
 
   LogicalResult checkShared(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
