@@ -44,7 +44,8 @@ const std::map<std::string, Explanation> &all() {
     for (const cases::CaseInfo &info : cases::registry()) {
       name = info.name;
       // Products alone: kernels with a softmax between two of them have cases and PTX tests of their own.
-      if (name.starts_with("attention/") || name.starts_with("decode/") || name.starts_with("softmax/") || name.starts_with("gated"))
+      if (name.starts_with("attention/") || name.starts_with("decode/") || name.starts_with("softmax/") || name.starts_with("gated") ||
+          name.starts_with("two/") || name.starts_with("edge/"))
         continue;
       cases::Run run(false, true);
       try {
