@@ -3,14 +3,11 @@
 // variant exactly where its facts hold, and says what is wrong as a value.
 #include "dsl/Ahead.h"
 #include "dsl/Choice.h"
-#include "runtime/Env.h"
 #include "runtime/c/sectile_c.h"
-#include "tests/support/FakeCuda.h"
-#include "tests/support/InChild.h"
+#include "tests/support/FakeLaunch.h"
 
 #include <sectile/sectile.h>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +18,7 @@
 #include <thread>
 
 using namespace sectile;
+using test::fake;
 using test::ScratchDir;
 
 namespace {
@@ -56,10 +54,6 @@ constexpr auto matmul = kernel("matmul", [](Tensor<const bf16, 2> A, Tensor<cons
     acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
   C.store({m, n}, cast<bf16>(acc));
 });
-
-FakeCudaState &fake() {
-  return *reinterpret_cast<FakeCudaStateFn *>(dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fakeCudaState"))();
-}
 
 /// An artefact, compiled by a C compiler and loaded into this process.
 class Loaded {

@@ -2,19 +2,13 @@
 /// \file Copies that a launch makes of operands which the TMA unit cannot load as they lie, and launches whose tensors
 /// share memory.
 #include "dsl/Repack.h"
-#include "runtime/Env.h"
-#include "tests/support/FakeCuda.h"
-#include "tests/support/InChild.h"
+#include "tests/support/FakeLaunch.h"
 
 #include <sectile/sectile.h>
 
-#include <catch2/catch.hpp>
-
-#include <dlfcn.h>
-
 using namespace sectile;
 using test::Environment;
-using test::inChild;
+using test::fake;
 
 namespace {
 
@@ -53,17 +47,8 @@ constexpr auto strips = kernel("strips", [](Tensor<const bf16, 2> A, Tensor<cons
 });
 
 std::string withFake(Environment e, const std::function<std::string()> &work) {
-  e.insert(e.begin(), {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""},
-                       {"SECTILE_PTXAS", "none"}, {"SECTILE_CACHE", "0"}});
-  return inChild(e,
-                 [&] {
-                   runtime::reloadEnv();
-                   return work();
-                 })
-      .said;
-}
-FakeCudaState &fake() {
-  return *reinterpret_cast<FakeCudaStateFn *>(dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fakeCudaState"))();
+  e.insert(e.end(), {{"SECTILE_PTXAS", "none"}, {"SECTILE_CACHE", "0"}});
+  return test::withFake(e, work);
 }
 
 /// Memory of the fake driver for products of this size, with rows `pitch` elements apart.

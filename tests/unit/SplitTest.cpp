@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file How many blocks share a loop, and the memory in which their parts meet.
 #include "runtime/Split.h"
-#include "runtime/Env.h"
 #include "runtime/KernelCache.h"
-#include "runtime/Launch.h"
-#include "tests/support/FakeCuda.h"
-#include "tests/support/InChild.h"
-
-#include <sectile/Buffer.h>
-
-#include <catch2/catch.hpp>
+#include "tests/support/FakeLaunch.h"
 
 #include <cstring>
-#include <dlfcn.h>
 #include <set>
 #include <thread>
 
 using namespace sectile;
 using namespace sectile::runtime;
-using test::Environment;
+using test::fake;
 using test::inChild;
+using test::withFake;
 
 namespace {
 
@@ -171,20 +164,6 @@ TEST_CASE("Split: what the launch must know comes back from the disk", "[runtime
 
 namespace {
 
-std::string withFake(Environment e, const std::function<std::string()> &work) {
-  e.insert(e.begin(),
-           {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""}});
-  return inChild(e,
-                 [&] {
-                   reloadEnv();
-                   return work();
-                 })
-      .said;
-}
-FakeCudaState &fake() {
-  return *reinterpret_cast<FakeCudaStateFn *>(
-      dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fakeCudaState"))();
-}
 std::shared_ptr<Module> module(LaunchInfo info) {
   auto a = std::make_shared<Artifact>();
   a->launch = std::move(info);

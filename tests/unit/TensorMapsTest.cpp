@@ -1,90 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Tensor maps and persistent blocks: what reaches the driver.
-#include "runtime/Launch.h"
-#include "runtime/Env.h"
-#include "tests/support/FakeCuda.h"
-#include "tests/support/InChild.h"
-
-#include <sectile/Buffer.h>
-
-#include <catch2/catch.hpp>
+#include "tests/support/FakeLaunch.h"
 
 #include <cstring>
-#include <dlfcn.h>
 
 using namespace sectile;
 using namespace sectile::runtime;
-using test::Environment;
-using test::inChild;
+using namespace sectile::test;
 
 namespace {
 
-KernelArg tensor(void *data, std::vector<std::int64_t> dims, DType dtype = DType::f32) {
-  KernelArg a;
-  a.dtype = dtype;
-  a.rank = static_cast<int>(dims.size());
-  a.data = data;
-  std::uint64_t stride = 1; // wraps for dims that no memory has
-  for (int d = a.rank - 1; d >= 0; --d) {
-    a.dims[d] = dims[d];
-    a.strides[d] = static_cast<std::int64_t>(stride);
-    stride *= static_cast<std::uint64_t>(dims[d]);
-  }
-  return a;
-}
-template <class T> KernelArg view(Buffer<T> &b) {
-  return tensor(b.data(), {b.dims().begin(), b.dims().end()}, dtypeOf<T>);
-}
-/// A kernel of one tensor of rank 2, tiles of 4 x 8.
-LaunchInfo info2d() {
-  LaunchInfo info;
-  info.symbol = "k";
-  info.grid = {{0, 0, 4}, {0, 1, 8}};
-  info.threads = 128;
-  info.argRanks = {2};
-  return info;
-}
-std::shared_ptr<Artifact> artifact(LaunchInfo info) {
-  auto a = std::make_shared<Artifact>();
-  a->launch = std::move(info);
-  a->arch = "sm_90a";
-  a->ptx = ".version 8.0";
-  a->cubin = "\x7f"
-             "ELF";
-  return a;
-}
-std::shared_ptr<Module> module(LaunchInfo info, const char *name = "demo") {
-  return std::make_shared<Module>(name, artifact(std::move(info)));
-}
-std::string withFake(Environment e, const std::function<std::string()> &work) {
-  e.insert(e.begin(),
-           {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_DEVICE", ""}, {"SECTILE_CHECK", ""}});
-  return inChild(e,
-                 [&] {
-                   reloadEnv();
-                   return work();
-                 })
-      .said;
-}
-void *fakeSymbol(const char *name) { return dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), name); }
-FakeCudaState &fake() { return *reinterpret_cast<FakeCudaStateFn *>(fakeSymbol("fakeCudaState"))(); }
-bool has(const std::string &text, const std::string &part) {
-  INFO(text);
-  INFO(part);
-  return text.find(part) != std::string::npos;
-}
-template <class F> std::string thrown(F work) {
-  try {
-    work();
-  } catch (const UserError &e) {
-    return e.what();
-  } catch (const InternalError &e) {
-    return e.what();
-  }
-  return "nothing thrown";
-}
 std::string number(long long n) { return std::to_string(n); }
-void *const somewhere = reinterpret_cast<void *>(std::uintptr_t(4096));
 
 /// Two tensors of bf16; each has a map, the second that of its transpose.
 LaunchInfo infoMaps() {

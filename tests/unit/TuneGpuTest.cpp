@@ -4,23 +4,20 @@
 #include "autotune/MeasureDevice.h"
 #include "autotune/Tune.h"
 #include "runtime/Driver.h"
-#include "runtime/Env.h"
 #include "runtime/KernelCache.h"
-#include "tests/support/FakeCuda.h"
-#include "tests/support/InChild.h"
+#include "tests/support/FakeLaunch.h"
 
 #include <sectile/sectile.h>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <dlfcn.h>
 
 using namespace sectile;
 using namespace sectile::autotune;
 using test::ChildResult;
 using test::Environment;
+using test::fake;
 using test::inChild;
 
 namespace {
@@ -47,9 +44,6 @@ constexpr auto lookUp = kernel("look_up", [](Tensor<const i32, 1> I, Tensor<cons
 
 std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-FakeCudaState &fake() {
-  return *reinterpret_cast<FakeCudaStateFn *>(dlsym(dlopen(SECTILE_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fakeCudaState"))();
-}
 ChildResult onFake(Environment more, const std::function<std::string()> &work) {
   more.insert(more.end(), {{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_CACHE", "0"}, {"SECTILE_TUNE_RECORD", "none"}});
   return inChild(more, [&] {
