@@ -16,7 +16,7 @@ namespace {
 constexpr ScheduleField fields[] = {
     {"warps", &Config::warps},   {"stages", &Config::stages}, {"cluster", &Config::cluster},
     {"raster", &Config::raster}, {"split", &Config::split},   {"blocks", &Config::blocks},
-    {"repack", &Config::repack}, {"async", &Config::async}, {"pingpong", &Config::pingpong}, {"multicast", &Config::multicast}, {"snake", &Config::snake}, {"streamk", &Config::streamk}, {"overlap", &Config::overlap}, {"keep", &Config::keep},
+    {"repack", &Config::repack}, {"async", &Config::async}, {"pingpong", &Config::pingpong}, {"multicast", &Config::multicast}, {"snake", &Config::snake}, {"streamk", &Config::streamk}, {"overlap", &Config::overlap}, {"keep", &Config::keep}, {"persistent", &Config::persistent}, {"prefetch", &Config::prefetch}, {"evict", &Config::evict},
 };
 
 using Values = std::vector<int>;

@@ -171,6 +171,7 @@ private:
   // --- EmitMemory.cpp: global memory
   // -----------------------------------------------------------------------------
   mlir::LogicalResult emitGlobalLoad(tgpu::GlobalLoadOp op);
+  Regs loadElements(class GlobalEmission &access, llvm::Value *pad, llvm::Value *policy, int count);
   mlir::LogicalResult emitGlobalStore(tgpu::GlobalStoreOp op);
   mlir::LogicalResult emitGlobalGather(tgpu::GlobalGatherOp op);
   /// Registers of a vector in memory form: <n x element>, truth values as bytes.
@@ -179,8 +180,12 @@ private:
   llvm::Type *memoryVector(DType t, int n);
   /// The same bits as one to four 32- or 64-bit words (or one 16-bit word).
   llvm::Type *wordType(llvm::Type *vector, int &count);
-  llvm::Value *loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *pad);
-  void storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate);
+  /// With a `policy` (see evictPolicy) the L2 cache is told what to keep.
+  llvm::Value *loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *pad,
+                          llvm::Value *policy = nullptr);
+  void storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *policy = nullptr);
+  /// What the access' tgpu.evict asks for, i64; null: nothing.
+  llvm::Value *evictPolicy(mlir::Operation *access);
   friend class GlobalEmission;
 
   // --- EmitFill.cpp: elements outside a box
@@ -197,6 +202,8 @@ private:
   llvm::Value *isFromLow(const Geometry &g, int reg, const AxisBound &bound);
   llvm::Value *isBelowHigh(const Geometry &g, int reg, const AxisBound &bound);
   llvm::Value *isInside(const Geometry &g, int reg, llvm::ArrayRef<AxisBound> bounds);
+  /// i1: all registers of the thread are inside, as far as bounds along each axis alone tell.
+  llvm::Value *allInside(const Geometry &g, llvm::ArrayRef<AxisBound> bounds);
   /// i1: some of the neighbouring registers are inside.
   llvm::Value *overlaps(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds);
   /// How a reduction takes over a fill_outside of its operand: whole vectors are left out after they have been

@@ -57,6 +57,25 @@ llvm::Value *EmitContext::isInside(const Geometry &g, int reg, llvm::ArrayRef<Ax
   return inside;
 }
 
+llvm::Value *EmitContext::allInside(const Geometry &g, llvm::ArrayRef<AxisBound> bounds) {
+  llvm::Value *all = b.getTrue();
+  for (const AxisBound &bound : bounds) {
+    const int axis = bound.axis;
+    int first = 0, last = 0; // registers of the smallest and the greatest coordinate
+    for (int r = 0; r < int(g.regs.size()); ++r) {
+      first = g.regs[size_t(r)][axis] < g.regs[size_t(first)][axis] ? r : first;
+      last = g.regs[size_t(r)][axis] > g.regs[size_t(last)][axis] ? r : last;
+    }
+    if (g.disjoint[size_t(axis)]) {
+      all = b.CreateAnd(all, b.CreateAnd(isFromLow(g, first, bound), isBelowHigh(g, last, bound)));
+    } else {
+      all = b.CreateAnd(all, b.CreateICmpSLE(bound.lo, i32(0)));
+      all = b.CreateAnd(all, b.CreateICmpSGE(bound.hi, i32(g.layout.dim(axis))));
+    }
+  }
+  return all;
+}
+
 llvm::Value *EmitContext::overlaps(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds) {
   llvm::Value *result = b.getTrue();
   for (const AxisBound &bound : bounds)
@@ -136,22 +155,8 @@ mlir::LogicalResult EmitContext::emitFillOutside(tgpu::FillOutsideOp op) {
   llvm::Value *fill = constantOf(op.getFill(), t);
   Regs x = regs(op.getX());
   llvm::SmallVector<AxisBound> bounds;
-  llvm::Value *allInside = b.getTrue();
-  for (auto [k, a] : llvm::enumerate(op.getAxes())) {
-    int axis = int(a), first = 0, last = 0; // registers of the smallest and the greatest coordinate
-    AxisBound bound = axisBound(g, axis, op.getLo()[k], op.getHi()[k]);
-    bounds.push_back(bound);
-    for (int r = 0; r < int(g.regs.size()); ++r) {
-      first = g.regs[size_t(r)][axis] < g.regs[size_t(first)][axis] ? r : first;
-      last = g.regs[size_t(r)][axis] > g.regs[size_t(last)][axis] ? r : last;
-    }
-    if (g.disjoint[size_t(axis)]) {
-      allInside = b.CreateAnd(allInside, b.CreateAnd(isFromLow(g, first, bound), isBelowHigh(g, last, bound)));
-    } else {
-      allInside = b.CreateAnd(allInside, b.CreateICmpSLE(bound.lo, i32(0)));
-      allInside = b.CreateAnd(allInside, b.CreateICmpSGE(bound.hi, i32(layout->dim(axis))));
-    }
-  }
+  for (auto [k, a] : llvm::enumerate(op.getAxes()))
+    bounds.push_back(axisBound(g, int(a), op.getLo()[k], op.getHi()[k]));
 
   if (int(x.size()) <= fewRegisters) {
     for (auto [r, v] : llvm::enumerate(x))
@@ -162,7 +167,7 @@ mlir::LogicalResult EmitContext::emitFillOutside(tgpu::FillOutsideOp op) {
   // Most threads have nothing outside; most of the others vectors that are outside as a whole.
   tgpu::VectorPlan plan(*layout, int(op.getAxes().back()), tgpu::widestAccess / std::int64_t(byteSize(t)));
   llvm::BasicBlock *before = b.GetInsertBlock(), *edge = newBlock("edge"), *after = newBlock("inside");
-  b.CreateCondBr(allInside, after, edge);
+  b.CreateCondBr(allInside(g, bounds), after, edge);
   b.SetInsertPoint(edge);
   Regs result = plan.width() > 1 ? fillCutVectors(g, plan, bounds, x, fill) : x;
   for (int r = 0; r < int(x.size()); ++r)

@@ -6,12 +6,17 @@
 /// Where the tensor is known to be small the sums are in 32 bits, and one addition of 64 bits makes the pointer.
 /// A bounded access is one predicated instruction, so that many are in flight at once.
 #include "codegen/EmitContext.h"
+#include "ir/LooseLoads.h"
 
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/MDBuilder.h"
 
 #include <bit>
 
 namespace sectile::codegen {
+
+/// From so many registers on, threads without elements outside have code of their own.
+static constexpr int manyRegisters = 16;
 
 // --- vectors in memory form
 // ---------------------------------------------------------------------------------------
@@ -62,10 +67,10 @@ std::string operandList(int first, int count) {
 } // namespace
 
 llvm::Value *EmitContext::loadGlobal(DType t, int n, llvm::Value *pointer, llvm::Value *predicate,
-                                     llvm::Value *pad) {
+                                     llvm::Value *pad, llvm::Value *policy) {
   llvm::Type *vector = memoryVector(t, n);
   llvm::Align align(byteSize(t) * std::uint64_t(n));
-  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate)) {
+  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate); known && (known->isZero() || !policy)) {
     if (known->isZero())
       return pad;
     return b.CreateAlignedLoad(vector, pointer, align);
@@ -89,11 +94,17 @@ llvm::Value *EmitContext::loadGlobal(DType t, int n, llvm::Value *pointer, llvm:
   }
   args.append({predicate, pointer});
   argTypes.append({predicate->getType(), pointer->getType()});
-  std::string text = "@$" + std::to_string(2 * count) + " ld.global." + accessSuffix(wordBits, count) + " " +
-                     operandList(0, count) + ", [$" + std::to_string(2 * count + 1) + "];";
+  std::string text = "@$" + std::to_string(2 * count) + " ld.global." + (policy ? "L2::cache_hint." : "") +
+                     accessSuffix(wordBits, count) + " " + operandList(0, count) + ", [$" + std::to_string(2 * count + 1) + "]";
+  if (policy) {
+    args.push_back(policy);
+    argTypes.push_back(policy->getType());
+    text += ", $" + std::to_string(2 * count + 2);
+  }
+  text += ";";
   llvm::Type *result = count == 1 ? reg : llvm::StructType::get(ctx, results);
   llvm::InlineAsm *load = llvm::InlineAsm::get(llvm::FunctionType::get(result, argTypes, false), text,
-                                               outs + ties + "b,l", /*hasSideEffects=*/true);
+                                               outs + ties + (policy ? "b,l,l" : "b,l"), /*hasSideEffects=*/true);
   llvm::CallInst *call = b.CreateCall(load, args);
   call->setDoesNotThrow();
   call->setOnlyReadsMemory();
@@ -108,9 +119,19 @@ llvm::Value *EmitContext::loadGlobal(DType t, int n, llvm::Value *pointer, llvm:
   return b.CreateBitCast(loaded, vector);
 }
 
-void EmitContext::storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate) {
+llvm::Value *EmitContext::evictPolicy(mlir::Operation *access) {
+  auto hint = access->getAttrOfType<mlir::StringAttr>(tgpu::evictAttr);
+  if (!hint)
+    return nullptr;
+  auto *type = llvm::FunctionType::get(b.getInt64Ty(), {}, false);
+  return b.CreateCall(llvm::InlineAsm::get(type, ("createpolicy.fractional.L2::evict_" + hint.getValue() + ".b64 $0;").str(), "=l",
+                                           /*hasSideEffects=*/false),
+                      {});
+}
+
+void EmitContext::storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::Value *predicate, llvm::Value *policy) {
   std::uint64_t bytes = vector->getType()->getPrimitiveSizeInBits() / 8;
-  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate)) {
+  if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(predicate); known && (known->isZero() || !policy)) {
     if (!known->isZero())
       b.CreateAlignedStore(vector, pointer, llvm::Align(bytes));
     return;
@@ -129,8 +150,15 @@ void EmitContext::storeGlobal(llvm::Value *vector, llvm::Value *pointer, llvm::V
     argTypes.push_back(reg);
     constraints += "," + constraintOf(wordBits);
   }
-  std::string text =
-      "@$0 st.global." + accessSuffix(wordBits, count) + " [$1], " + operandList(2, count) + ";";
+  std::string text = std::string("@$0 st.global.") + (policy ? "L2::cache_hint." : "") + accessSuffix(wordBits, count) + " [$1], " +
+                     operandList(2, count);
+  if (policy) {
+    args.push_back(policy);
+    argTypes.push_back(policy->getType());
+    constraints += ",l";
+    text += ", $" + std::to_string(2 + count);
+  }
+  text += ";";
   llvm::InlineAsm *store = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), argTypes, false), text,
                                                 constraints + ",~{memory}", /*hasSideEffects=*/true);
   b.CreateCall(store, args)->setDoesNotThrow();
@@ -158,6 +186,35 @@ public:
       bounds.push_back(e.axisBound(g, int(axis), access.lo[k], access.hi[k]));
   }
   const tgpu::VectorPlan plan;
+
+  /// i1, the same for all threads: see looseVectorsInside.
+  llvm::Value *vectorsInside(const tgpu::GlobalAccess &access) {
+    llvm::Value *first = e.i64(0), *last = e.i64(0), *end = e.i64(1), *positive = b.getTrue();
+    for (int d = 0; d < rank; ++d) {
+      const std::int32_t length = g.layout.dim(d);
+      llvm::Value *lo = e.i64(0), *hi = e.i64(length);
+      if (const auto *at = llvm::find(access.axes, d); at != access.axes.end()) {
+        const size_t k = size_t(at - access.axes.begin());
+        lo = b.CreateZExt(e.boundInTile(access.lo[k], length), b.getInt64Ty());
+        hi = b.CreateZExt(e.boundInTile(access.hi[k], length), b.getInt64Ty());
+      }
+      if (d == plan.axis()) {
+        lo = b.CreateAnd(lo, e.i64(-plan.width()));
+        hi = b.CreateAnd(b.CreateAdd(hi, e.i64(plan.width() - 1)), e.i64(-plan.width()));
+      }
+      llvm::Value *stride = view.strides[size_t(d)], *offset = e.scalar(access.offsets[size_t(d)]);
+      auto plusScaled = [&](llvm::Value *to, llvm::Value *c) { return b.CreateAdd(to, b.CreateMul(c, stride)); };
+      first = plusScaled(first, b.CreateAdd(offset, lo));
+      last = plusScaled(last, b.CreateAdd(offset, b.CreateSub(hi, e.i64(1))));
+      end = plusScaled(end, b.CreateSub(view.dims[size_t(d)], e.i64(1)));
+      positive = b.CreateAnd(positive, b.CreateICmpSGE(stride, e.i64(0)));
+    }
+    return b.CreateAnd(positive, b.CreateAnd(b.CreateICmpSGE(first, e.i64(0)), b.CreateICmpSLT(last, end)));
+  }
+  /// i1: the thread's elements all exist.
+  llvm::Value *allInside() { return e.allInside(g, bounds); }
+  /// i1: some of the vector exists.
+  llvm::Value *someOf(llvm::ArrayRef<int> registers) { return e.overlaps(g, registers, bounds); }
 
   llvm::Value *pointer(int reg) {
     // Rows first: registers of one row share the pointer and differ by a constant.
@@ -200,6 +257,14 @@ public:
     return known;
   }
   DType dtype() const { return element; }
+
+  /// Runs `emit`; what it makes on the way stays in its blocks.
+  void apart(llvm::function_ref<void()> emit) {
+    Made before = made, before2 = outside;
+    emit();
+    made = std::move(before);
+    outside = std::move(before2);
+  }
 
   /// Registers that are moved at once, and whether all of them are inside.
   struct Vector {
@@ -298,11 +363,75 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   DType t = access.dtype();
   llvm::Value *padElement = constantOf(op.getPad(), t);
   llvm::Value *pad = packVector(t, Regs(size_t(access.plan.width()), padElement));
-  Regs result(size_t(layout->numRegs()));
+  llvm::Value *policy = evictPolicy(op);
+  // The registers of the vectors, one vector after the other, as 32-bit words (or what a shorter vector has).
+  auto toWords = [&](llvm::Value *vector, Regs &words) {
+    int count = 0;
+    llvm::Value *all = b.CreateBitCast(vector, wordType(vector->getType(), count));
+    for (int k = 0; k < count; ++k)
+      words.push_back(count == 1 ? all : b.CreateExtractElement(all, std::uint64_t(k)));
+  };
+  if (access.plan.cut() && op->hasAttr(tgpu::looseAttr)) {
+    llvm::SmallVector<llvm::SmallVector<int>> groups;
+    for (int r = 0; r < layout->numRegs(); ++r)
+      if (access.plan.startsVector(r))
+        groups.push_back(access.plan.vector(r));
+    llvm::BasicBlock *quick = newBlock("vectors"), *exact = newBlock("elements"), *after = newBlock("loaded");
+    b.CreateCondBr(access.vectorsInside(tgpu::GlobalAccess(op)), quick, exact, llvm::MDBuilder(ctx).createLikelyBranchWeights());
+    Regs whole, single;
+    b.SetInsertPoint(quick);
+    access.apart([&] {
+      llvm::Value *anything = b.CreateFreeze(llvm::PoisonValue::get(memoryVector(t, access.plan.width())));
+      for (llvm::ArrayRef<int> group : groups)
+        toWords(loadGlobal(t, access.plan.width(), access.pointer(group.front()), access.someOf(group), anything, policy), whole);
+    });
+    quick = b.GetInsertBlock();
+    b.CreateBr(after);
+    b.SetInsertPoint(exact);
+    access.apart([&] {
+      Regs elements = loadElements(access, pad, policy, layout->numRegs());
+      for (llvm::ArrayRef<int> group : groups) {
+        Regs some;
+        for (int reg : group)
+          some.push_back(elements[size_t(reg)]);
+        toWords(packVector(t, some), single);
+      }
+    });
+    exact = b.GetInsertBlock();
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+    Regs words, result(size_t(layout->numRegs()));
+    for (auto [x, y] : llvm::zip_equal(whole, single))
+      words.push_back(joined(x, quick, y, exact));
+    const size_t each = words.size() / groups.size();
+    for (auto [i, group] : llvm::enumerate(groups)) {
+      llvm::ArrayRef<llvm::Value *> own = llvm::ArrayRef(words).slice(i * each, each);
+      llvm::Value *all = own.front();
+      if (each > 1) {
+        all = llvm::PoisonValue::get(llvm::FixedVectorType::get(own.front()->getType(), unsigned(each)));
+        for (auto [k, word] : llvm::enumerate(own))
+          all = b.CreateInsertElement(all, word, std::uint64_t(k));
+      }
+      Regs elements(group.size());
+      unpackVector(t, b.CreateBitCast(all, memoryVector(t, int(group.size()))), elements);
+      for (auto [reg, v] : llvm::zip_equal(group, elements))
+        result[size_t(reg)] = v;
+    }
+    set(op.getResult(), std::move(result));
+    return mlir::success();
+  }
+  set(op.getResult(), loadElements(access, pad, policy, layout->numRegs()));
+  return mlir::success();
+}
+
+/// Whole vectors, and element by element those that bounds cut.
+Regs EmitContext::loadElements(GlobalEmission &access, llvm::Value *pad, llvm::Value *policy, int count) {
+  const DType t = access.dtype();
+  Regs result(size_t(count), nullptr);
   llvm::SmallVector<GlobalEmission::Vector> vectors = access.vectors(/*copiesToo=*/true);
   for (const auto &vector : vectors) {
     Regs elements(vector.registers.size());
-    unpackVector(t, loadGlobal(t, access.plan.width(), access.pointer(vector.first()), vector.whole, pad),
+    unpackVector(t, loadGlobal(t, access.plan.width(), access.pointer(vector.first()), vector.whole, pad, policy),
                  elements);
     for (auto [reg, v] : llvm::zip_equal(vector.registers, elements))
       result[size_t(reg)] = v;
@@ -317,7 +446,7 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
         llvm::Value *&v = result[size_t(reg)];
         whole.push_back(v);
         llvm::Value *known = packVector(t, v);
-        unpackVector(t, loadGlobal(t, 1, access.pointer(reg), access.inCut(vector, reg), known), v);
+        unpackVector(t, loadGlobal(t, 1, access.pointer(reg), access.inCut(vector, reg), known, policy), v);
         single.push_back(v);
       }
       llvm::BasicBlock *edge = b.GetInsertBlock();
@@ -332,8 +461,7 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
     for (auto [v, whole] : llvm::zip_equal(result, before))
       v = joined(whole, from, v, edge);
   }
-  set(op.getResult(), std::move(result));
-  return mlir::success();
+  return result;
 }
 
 mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
@@ -350,25 +478,48 @@ mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
     inside = b.CreateAnd(owns, inside);
     return mask.empty() ? inside : b.CreateAnd(inside, mask[size_t(reg)]);
   };
+  llvm::Value *policy = evictPolicy(op);
+  llvm::BasicBlock *stored = nullptr;
+  if (access.plan.cut() && mask.empty() && layout->numRegs() >= manyRegisters) { // most threads have nothing outside
+    llvm::BasicBlock *whole = newBlock("whole"), *edge = newBlock("edge");
+    stored = newBlock("stored");
+    b.CreateCondBr(access.allInside(), whole, edge);
+    b.SetInsertPoint(whole);
+    access.apart([&] {
+      for (int r = 0; r < layout->numRegs(); ++r)
+        if (access.plan.startsVector(r) && ownsRegister(*layout, r)) {
+          Regs elements;
+          for (int reg : access.plan.vector(r))
+            elements.push_back(value[size_t(reg)]);
+          storeGlobal(packVector(t, elements), access.pointer(r), owns, policy);
+        }
+    });
+    b.CreateBr(stored);
+    b.SetInsertPoint(edge);
+  }
   llvm::SmallVector<GlobalEmission::Vector> vectors = access.vectors(/*copiesToo=*/false);
   for (const auto &vector : vectors) {
     int first = vector.first();
     Regs elements;
     for (int reg : vector.registers)
       elements.push_back(value[size_t(reg)]);
-    storeGlobal(packVector(t, elements), access.pointer(first), writes(vector.whole, first));
+    storeGlobal(packVector(t, elements), access.pointer(first), writes(vector.whole, first), policy);
   }
   if (llvm::BasicBlock *after = access.enterCut(vectors)) {
     for (const auto &vector : vectors) {
       llvm::BasicBlock *next = access.enterVector(vector);
       for (int reg : vector.registers)
         storeGlobal(packVector(t, value[size_t(reg)]), access.pointer(reg),
-                    writes(access.inCut(vector, reg), reg));
+                    writes(access.inCut(vector, reg), reg), policy);
       b.CreateBr(next);
       b.SetInsertPoint(next);
     }
     b.CreateBr(after);
     b.SetInsertPoint(after);
+  }
+  if (stored) {
+    b.CreateBr(stored);
+    b.SetInsertPoint(stored);
   }
   return mlir::success();
 }

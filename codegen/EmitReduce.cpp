@@ -8,6 +8,9 @@
 
 namespace sectile::codegen {
 
+/// From so many registers on, threads without elements outside have code of their own.
+static constexpr int manyRegisters = 16;
+
 /// The value of the lane whose number differs in one bit, for any element type.
 llvm::Value *EmitContext::shuffleXor(llvm::Value *v, int laneMask) {
   llvm::Type *type = v->getType();
@@ -57,7 +60,6 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
   struct Entry {
     llvm::Value *value, *position;
   };
-  std::vector<llvm::SmallVector<Entry>> parts(size_t(collapsed.numRegs()));
   // Small floats add up in f32.
   bool widen = adds && isFloat(t) && byteSize(t) <= 2;
   DType work = widen ? DType::f32 : t;
@@ -65,11 +67,11 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
   std::optional<tgpu::VectorPlan> vectors = foldedFill(op);
   llvm::SmallVector<AxisBound> bounds;
   llvm::Value *outside = nullptr;
+  bool mayCut = false;
   Regs x, positions;
   if (vectors) {
     auto fill = op.getX().getDefiningOp<tgpu::FillOutsideOp>();
     const Geometry &g = geometry(*layout);
-    bool mayCut = false;
     for (auto [k, a] : llvm::enumerate(fill.getAxes())) {
       bounds.push_back(axisBound(g, int(a), fill.getLo()[k], fill.getHi()[k]));
       if (a == fill.getAxes().back())
@@ -77,8 +79,6 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
     }
     llvm::Value *constant = constantOf(fill.getFill(), t);
     x = regs(fill.getX());
-    if (mayCut)
-      x = fillCutVectors(g, *vectors, bounds, x, constant);
     outside = widen ? toF32(t, constant) : constant;
   } else {
     x = regs(op.getX());
@@ -125,30 +125,64 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
     }
     return list.front();
   };
-  for (int r = 0; r < layout->numRegs(); ++r) {
-    if (vectors && !vectors->startsVector(r))
-      continue;
-    std::map<int, llvm::SmallVector<Entry>> together; // by register of the result
-    for (int reg : vectors ? vectors->vector(r) : llvm::SmallVector<int>{r}) {
-      if (!ownsRegister(*layout, reg))
+  // What the thread has of each register of the result; `leavesOut`: without vectors that are outside.
+  bool collapses = true;
+  auto ofThread = [&](const Regs &x, bool leavesOut) {
+    std::vector<llvm::SmallVector<Entry>> parts(size_t(collapsed.numRegs()));
+    for (int r = 0; r < layout->numRegs(); ++r) {
+      if (vectors && !vectors->startsVector(r))
         continue;
-      std::optional<int> to = regOfBroadcast(collapsed, *layout, reg);
-      if (!to)
-        return bug(op, "registers do not collapse: " + layout->toString());
-      llvm::Value *v = x[size_t(reg)];
-      together[*to].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(reg)] : nullptr});
+      std::map<int, llvm::SmallVector<Entry>> together; // by register of the result
+      for (int reg : vectors ? vectors->vector(r) : llvm::SmallVector<int>{r}) {
+        if (!ownsRegister(*layout, reg))
+          continue;
+        std::optional<int> to = regOfBroadcast(collapsed, *layout, reg);
+        collapses &= to.has_value();
+        llvm::Value *v = x[size_t(reg)];
+        together[to.value_or(0)].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(reg)] : nullptr});
+      }
+      for (auto &[to, list] : together) {
+        Entry entry = tree(std::move(list));
+        if (leavesOut)
+          entry.value = b.CreateSelect(overlaps(geometry(*layout), vectors->vector(r), bounds), entry.value, outside);
+        parts[size_t(to)].push_back(entry);
+      }
     }
-    for (auto &[to, list] : together) {
-      Entry entry = tree(std::move(list));
-      if (vectors)
-        entry.value = b.CreateSelect(overlaps(geometry(*layout), vectors->vector(r), bounds), entry.value, outside);
-      parts[size_t(to)].push_back(entry);
-    }
+    llvm::SmallVector<Entry> all;
+    for (llvm::SmallVector<Entry> &list : parts)
+      all.push_back(tree(std::move(list)));
+    return all;
+  };
+  auto withoutOutside = [&] {
+    const Geometry &g = geometry(*layout);
+    return ofThread(mayCut ? fillCutVectors(g, *vectors, bounds, x, constantOf(op.getX().getDefiningOp<tgpu::FillOutsideOp>().getFill(), t)) : x,
+                    /*leavesOut=*/true);
+  };
+  llvm::SmallVector<Entry> own;
+  if (!vectors) {
+    own = ofThread(x, /*leavesOut=*/false);
+  } else if (!mayCut || layout->numRegs() < manyRegisters) {
+    own = withoutOutside();
+  } else { // most threads have nothing outside
+    llvm::BasicBlock *whole = newBlock("whole"), *edge = newBlock("edge"), *after = newBlock("reduced");
+    b.CreateCondBr(allInside(geometry(*layout), bounds), whole, edge);
+    b.SetInsertPoint(whole);
+    llvm::SmallVector<Entry> plain = ofThread(x, /*leavesOut=*/false);
+    whole = b.GetInsertBlock();
+    b.CreateBr(after);
+    b.SetInsertPoint(edge);
+    llvm::SmallVector<Entry> filled = withoutOutside();
+    edge = b.GetInsertBlock();
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+    for (auto [p, q] : llvm::zip_equal(plain, filled))
+      own.push_back({joined(p.value, whole, q.value, edge), nullptr});
   }
+  if (!collapses)
+    return bug(op, "registers do not collapse: " + layout->toString());
 
   Regs result, resultPositions;
-  for (llvm::SmallVector<Entry> &list : parts) {
-    Entry all = tree(std::move(list));
+  for (Entry all : own) {
     for (int bit = 0; bit < laneBits; ++bit)
       if (lanes >> bit & 1)
         all = combine(all, {shuffleXor(all.value, 1 << bit),

@@ -8,8 +8,9 @@
 /// them back. Counters wrap to 0, so that a launch leaves them as it found them.
 ///
 /// Order of the sums: the parts in turn; or, where the threads hold copies of the totals and there are enough
-/// parts, each copy adds up a share of the parts in turn, and then those sums in turn. It depends on the layout
-/// and on the number of parts alone.
+/// parts, each copy adds up a share of the parts in turn, and then those sums in turn. Large parts meet in groups, of about as
+/// many parts as there are groups: the last of a group adds up the group and leaves the sum in the place of its first part, the
+/// last group adds up the groups. It depends on the layout and on the number of parts alone.
 #include "codegen/EmitContext.h"
 
 #include "llvm/IR/InlineAsm.h"
@@ -30,6 +31,11 @@ constexpr int partsOfLarge = 2;
 
 /// Copies of a value share the parts when there are at least so many for each.
 constexpr int leastShare = 4;
+
+/// Parts of so many bytes are added up in groups: a multiprocessor reads far slower than all of them write.
+constexpr std::int64_t leastGrouped = 2048;
+/// Fewer than so many groups, of as many parts, are not worth a second meeting.
+constexpr int leastGroups = 3;
 
 /// Register numbers that travel together.
 struct Chunk {
@@ -265,8 +271,7 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     auto number = [&](unsigned i) { return b.CreateTrunc(scalar(op.getShare()[i]), i32Type); };
     program = number(0), place = number(1), part = number(2), parts = number(3);
   }
-  llvm::BasicBlock *alone = b.GetInsertBlock(), *several = newBlock("parts"), *gather = newBlock("parts.all"),
-                   *done = newBlock("parts.end");
+  llvm::BasicBlock *alone = b.GetInsertBlock(), *several = newBlock("parts"), *done = newBlock("parts.end");
   b.CreateCondBr(b.CreateICmpEQ(parts, i32(1)), done, several);
 
   b.SetInsertPoint(several);
@@ -277,10 +282,11 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
   auto partAt = [&](llvm::Value *number) {
     return b.CreateGEP(b.getInt8Ty(), partials, b.CreateMul(wide(number), i64(bytes)));
   };
-  llvm::Value *ownPart = partAt(part);
-  for (auto [value, regs] : llvm::zip_equal(values, own))
-    value.store(ownPart, regs, value.writes());
-  emitBarrier(false);
+  auto storePart = [&](llvm::Value *number, llvm::ArrayRef<Regs> all) {
+    llvm::Value *at = partAt(number);
+    for (auto [value, regs] : llvm::zip_equal(values, all))
+      value.store(at, regs, value.writes());
+  };
   auto choose = [&](llvm::Value *condition, const Regs &x, const Regs &y) {
     Regs r;
     for (auto [p, q] : llvm::zip_equal(x, y))
@@ -288,27 +294,30 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     return r;
   };
   // One thread counts for the block: what the others wrote before the barrier comes before its release, and
-  // what they read after the next one comes after its acquire.
+  // what they read after the next one comes after its acquire. True in the block that comes last of `most` + 1.
   llvm::Value *counts = b.CreateICmpEQ(thread, i32(0));
-  llvm::Value *counter =
-      b.CreateGEP(b.getInt8Ty(), workspace, b.CreateMul(wide(program), i64(sizeof(std::uint32_t))));
-  llvm::Value *mostParts = b.CreateSub(parts, i32(1));
-  llvm::InlineAsm *count = llvm::InlineAsm::get(
-      llvm::FunctionType::get(i32Type, {b.getInt1Ty(), counter->getType(), i32Type, i32Type}, false),
-      "@$1 atom.acq_rel.gpu.global.inc.u32 $0, [$2], $3;", "=r,b,l,r,0,~{memory}", /*hasSideEffects=*/true);
-  llvm::CallInst *before = b.CreateCall(count, {counts, counter, mostParts, i32(0)});
-  before->setDoesNotThrow();
-  llvm::Value *isLast = b.CreateAnd(counts, b.CreateICmpEQ(before, mostParts));
-  llvm::Value *last = barrierThreads ? b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_count,
-                                                        {barrierNumber(), i32(barrierThreads), isLast})
-                                     : b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_all,
-                                                        {i32(0), isLast});
-  llvm::BasicBlock *counted = b.GetInsertBlock();
-  b.CreateCondBr(last, gather, done);
+  auto arrive = [&](llvm::Value *counterNumber, llvm::Value *most) {
+    emitBarrier(false);
+    llvm::Value *counter = b.CreateGEP(b.getInt8Ty(), workspace, b.CreateMul(wide(counterNumber), i64(sizeof(std::uint32_t))));
+    llvm::InlineAsm *count = llvm::InlineAsm::get(
+        llvm::FunctionType::get(i32Type, {b.getInt1Ty(), counter->getType(), i32Type, i32Type}, false),
+        "@$1 atom.acq_rel.gpu.global.inc.u32 $0, [$2], $3;", "=r,b,l,r,0,~{memory}", /*hasSideEffects=*/true);
+    llvm::CallInst *before = b.CreateCall(count, {counts, counter, most, i32(0)});
+    before->setDoesNotThrow();
+    llvm::Value *isLast = b.CreateAnd(counts, b.CreateICmpEQ(before, most));
+    return barrierThreads ? b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_count,
+                                              {barrierNumber(), i32(barrierThreads), isLast})
+                          : b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_red_or_aligned_all, {i32(0), isLast});
+  };
 
-  // Adds up some vectors of the parts from `from` to `to`, at least one, in turn. Several loads are under way at once; where
-  // the parts run out, the last one is loaded again and left aside.
-  auto sumOfSome = [&](PartsInMemory &value, llvm::ArrayRef<Chunk> some, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
+  /// Parts first, first + stride, ..
+  struct Row {
+    llvm::Value *first, *stride, *count;
+  };
+  // Adds up some vectors of the parts of a row from number `from` to `to`, at least one, in turn. Several loads are under way
+  // at once; where the parts run out, the last one is loaded again and left aside.
+  auto sumOfSome = [&](PartsInMemory &value, llvm::ArrayRef<Chunk> some, tileir::BinaryFn fn, const Row &row, llvm::Value *from,
+                       llvm::Value *to) {
     int count = 0;
     for (const Chunk &c : some)
       count += int(c.regs.size());
@@ -323,8 +332,8 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     llvm::SmallVector<Regs> loaded;
     for (int k = 0; k < atOnce; ++k) {
       llvm::Value *number = b.CreateAdd(at, i32(k));
-      loaded.push_back(value.load(
-          partAt(k ? b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, lastPart) : number), some));
+      number = k ? b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, lastPart) : number;
+      loaded.push_back(value.load(partAt(b.CreateAdd(row.first, b.CreateMul(number, row.stride))), some));
     }
     Regs acc;
     for (llvm::Value *v : loaded[0]) {
@@ -345,64 +354,108 @@ mlir::LogicalResult EmitContext::emitCombineParts(tgpu::CombinePartsOp op) {
     return sum;
   };
   // A large tile of sums in runs, so that what is added up takes the registers of the block's own sums bit by bit.
-  auto sumOf = [&](PartsInMemory &value, tileir::BinaryFn fn, llvm::Value *from, llvm::Value *to) {
+  auto sumOf = [&](PartsInMemory &value, tileir::BinaryFn fn, const Row &row, llvm::Value *from, llvm::Value *to) {
     Regs all;
     for (llvm::ArrayRef<Chunk> some : value.runs(registersAtOnce))
-      all.append(sumOfSome(value, some, fn, from, to));
+      all.append(sumOfSome(value, some, fn, row, from, to));
     return all;
   };
+  auto gather = [&](const Row &row) {
+    llvm::SmallVector<Regs> totals;
+    for (auto [value, fn] : llvm::zip_equal(values, functions)) {
+      llvm::Value *count = row.count;
+      if (int copies = value.numCopies(); copies > 1) {
+        llvm::Value *share = b.CreateUDiv(b.CreateAdd(row.count, i32(copies - 1)), i32(copies));
+        llvm::Value *groups = b.CreateUDiv(b.CreateSub(b.CreateAdd(row.count, share), i32(1)), share);
+        llvm::BasicBlock *before = b.GetInsertBlock(), *shared = newBlock("parts.shared"),
+                         *inTurn = newBlock("parts.turn");
+        b.CreateCondBr(b.CreateICmpUGE(row.count, i32(leastShare * copies)), shared, inTurn);
 
-  b.SetInsertPoint(gather);
-  llvm::SmallVector<Regs> totals;
-  for (auto [value, fn] : llvm::zip_equal(values, functions)) {
-    llvm::Value *count = parts;
-    if (int copies = value.numCopies(); copies > 1) {
-      llvm::Value *share = b.CreateUDiv(b.CreateAdd(parts, i32(copies - 1)), i32(copies));
-      llvm::Value *groups = b.CreateUDiv(b.CreateSub(b.CreateAdd(parts, share), i32(1)), share);
-      llvm::BasicBlock *before = b.GetInsertBlock(), *shared = newBlock("parts.shared"),
-                       *inTurn = newBlock("parts.turn");
-      b.CreateCondBr(b.CreateICmpUGE(parts, i32(leastShare * copies)), shared, inTurn);
+        b.SetInsertPoint(shared);
+        // A copy that no share is left for does the last one too, and keeps the sum to itself.
+        llvm::Value *number =
+            b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value.copyNumber(), b.CreateSub(groups, i32(1)));
+        llvm::Value *from = b.CreateMul(number, share);
+        llvm::Value *to = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.CreateAdd(from, share), row.count);
+        Regs some = sumOf(value, fn, row, from, to);
+        emitBarrier(false); // all have read
+        value.store(partAt(b.CreateAdd(row.first, b.CreateMul(number, row.stride))), value.spread(some),
+                    b.CreateICmpEQ(value.copyNumber(), number));
+        emitBarrier(false); // all is written
+        llvm::BasicBlock *written = b.GetInsertBlock();
+        b.CreateBr(inTurn);
 
-      b.SetInsertPoint(shared);
-      // A copy that no share is left for does the last one too, and keeps the sum to itself.
-      llvm::Value *number =
-          b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value.copyNumber(), b.CreateSub(groups, i32(1)));
-      llvm::Value *from = b.CreateMul(number, share);
-      llvm::Value *to = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.CreateAdd(from, share), parts);
-      Regs some = sumOf(value, fn, from, to);
-      emitBarrier(false); // all have read
-      value.store(partAt(number), value.spread(some), b.CreateICmpEQ(value.copyNumber(), number));
-      emitBarrier(false); // all is written
-      llvm::BasicBlock *written = b.GetInsertBlock();
-      b.CreateBr(inTurn);
-
-      b.SetInsertPoint(inTurn);
-      llvm::PHINode *left = b.CreatePHI(i32Type, 2);
-      left->addIncoming(parts, before);
-      left->addIncoming(groups, written);
-      count = left;
+        b.SetInsertPoint(inTurn);
+        llvm::PHINode *left = b.CreatePHI(i32Type, 2);
+        left->addIncoming(row.count, before);
+        left->addIncoming(groups, written);
+        count = left;
+      }
+      totals.push_back(value.spread(sumOf(value, fn, row, i32(0), count)));
     }
-    totals.push_back(value.spread(sumOf(value, fn, i32(0), count)));
+    return totals;
+  };
+  // How a block comes to `done`: from where, whether it goes on, with which totals.
+  struct End {
+    llvm::BasicBlock *from;
+    bool runs;
+    llvm::SmallVector<Regs> totals;
+  };
+  std::vector<End> ends{{alone, true, own}};
+  auto goOn = [&](llvm::Value *isLast, llvm::BasicBlock *next) {
+    ends.push_back({b.GetInsertBlock(), false, own});
+    b.CreateCondBr(isLast, next, done);
+    b.SetInsertPoint(next);
+  };
+
+  storePart(part, own);
+  llvm::Value *one = i32(1);
+  if (bytes < leastGrouped || place) {
+    goOn(arrive(program, b.CreateSub(parts, one)), newBlock("parts.all"));
+    llvm::SmallVector<Regs> totals = gather({i32(0), one, parts});
+    ends.push_back({b.GetInsertBlock(), true, totals});
+    b.CreateBr(done);
+  } else {
+    // The counters of a program: one for its groups, then one per group.
+    llvm::Value *root = b.CreateFPToUI(b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, b.CreateUIToFP(parts, b.getFloatTy()))), i32Type);
+    auto ceilDiv = [&](llvm::Value *x, llvm::Value *y) { return b.CreateUDiv(b.CreateAdd(x, b.CreateSub(y, one)), y); };
+    llvm::Value *programs = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, {});
+    llvm::Value *fits = b.CreateICmpULE(b.CreateMul(wide(programs), wide(b.CreateAdd(ceilDiv(parts, root), one))), i64(LaunchSplit::maxPrograms));
+    llvm::Value *size = b.CreateSelect(b.CreateAnd(fits, b.CreateICmpUGE(parts, i32(leastGroups * leastGroups))), root, parts);
+    llvm::Value *groups = ceilDiv(parts, size);
+    llvm::Value *perProgram = b.CreateSelect(b.CreateICmpEQ(groups, one), one, b.CreateAdd(groups, one));
+    llvm::Value *counter = b.CreateMul(program, perProgram);
+    llvm::Value *group = b.CreateUDiv(part, size), *first = b.CreateMul(group, size);
+    llvm::Value *members = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, size, b.CreateSub(parts, first));
+    llvm::Value *ofGroup = b.CreateSelect(b.CreateICmpEQ(groups, one), counter, b.CreateAdd(counter, b.CreateAdd(group, one)));
+    goOn(arrive(ofGroup, b.CreateSub(members, one)), newBlock("parts.group"));
+    llvm::SmallVector<Regs> sums = gather({first, one, members});
+    llvm::BasicBlock *several = newBlock("parts.groups");
+    ends.push_back({b.GetInsertBlock(), true, sums});
+    b.CreateCondBr(b.CreateICmpEQ(groups, one), done, several);
+    b.SetInsertPoint(several);
+    emitBarrier(false); // all have read
+    storePart(first, sums);
+    goOn(arrive(counter, b.CreateSub(groups, one)), newBlock("parts.all"));
+    llvm::SmallVector<Regs> totals = gather({i32(0), size, groups});
+    ends.push_back({b.GetInsertBlock(), true, totals});
+    b.CreateBr(done);
   }
-  llvm::BasicBlock *gathered = b.GetInsertBlock();
-  b.CreateBr(done);
 
   b.SetInsertPoint(done);
-  llvm::PHINode *runs = b.CreatePHI(b.getInt1Ty(), 3);
-  runs->addIncoming(b.getTrue(), alone);
-  runs->addIncoming(b.getFalse(), counted);
-  runs->addIncoming(b.getTrue(), gathered);
+  llvm::PHINode *runs = b.CreatePHI(b.getInt1Ty(), unsigned(ends.size()));
+  for (const End &end : ends)
+    runs->addIncoming(b.getInt1(end.runs), end.from);
   set(op.getLast(), {runs});
-  for (auto [result, mine, total] : llvm::zip_equal(op.getTotals(), own, totals)) {
+  for (size_t i = 0; i < own.size(); ++i) {
     Regs r;
-    for (auto [x, y] : llvm::zip_equal(mine, total)) {
-      llvm::PHINode *phi = b.CreatePHI(x->getType(), 3);
-      phi->addIncoming(x, alone);
-      phi->addIncoming(x, counted);
-      phi->addIncoming(y, gathered);
+    for (size_t k = 0; k < own[i].size(); ++k) {
+      llvm::PHINode *phi = b.CreatePHI(own[i][k]->getType(), unsigned(ends.size()));
+      for (const End &end : ends)
+        phi->addIncoming(end.totals[i][k], end.from);
       r.push_back(phi);
     }
-    set(result, std::move(r));
+    set(op.getTotals()[unsigned(i)], std::move(r));
   }
   return mlir::success();
 }

@@ -36,7 +36,8 @@ using autotune::RecordSet;
 constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks},       {"repack", &Config::repack},
                                                    {"async", &Config::async},         {"pingpong", &Config::pingpong},   {"multicast", &Config::multicast},
                                                    {"snake", &Config::snake},         {"streamk", &Config::streamk},
-                                                   {"overlap", &Config::overlap}, {"keep", &Config::keep}};
+                                                   {"overlap", &Config::overlap},     {"keep", &Config::keep},     {"persistent", &Config::persistent}, {"prefetch", &Config::prefetch},
+                                                   {"evict", &Config::evict}};
 
 /// `text` without its first word, which becomes `word`. False at the end.
 bool nextWord(std::string_view &text, std::string_view &word) {

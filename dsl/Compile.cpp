@@ -37,7 +37,8 @@ std::string keyText(const std::string &moduleText, const Config &config, const s
   return fmt::format("sectile {} {}\nllvm {}\nptxas {}\narch {}\nwarps {} stages {} cluster {} raster {} split {} blocks {}{}\n{}", SECTILE_VERSION,
                      buildId(), LLVM_VERSION_STRING, assembler, arch, config.warps, config.stages, config.cluster, config.raster, config.split, config.blocks,
                      fmt::format(" async {} pingpong {} multicast {} snake {} streamk {} overlap {} keep {}", config.async, config.pingpong, config.multicast, config.snake,
-                                 config.streamk, config.overlap, config.keep),
+                                 config.streamk, config.overlap, config.keep) +
+                         fmt::format(" persistent {} prefetch {} evict {}", config.persistent, config.prefetch, config.evict),
                      moduleText);
 }
 
@@ -97,7 +98,7 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
     const char *name;
     int value;
   };
-  for (const Choice &c : {Choice{"async", config.async}, {"pingpong", config.pingpong}, {"multicast", config.multicast}, {"snake", config.snake}, {"streamk", config.streamk}, {"overlap", config.overlap}, {"keep", config.keep}})
+  for (const Choice &c : {Choice{"async", config.async}, {"pingpong", config.pingpong}, {"multicast", config.multicast}, {"snake", config.snake}, {"streamk", config.streamk}, {"overlap", config.overlap}, {"keep", config.keep}, {"persistent", config.persistent}, {"prefetch", config.prefetch}, {"evict", config.evict}})
     if (c.value < 0 || c.value > 2)
       throw UserError({kernel.where, kernel.name, "Config",
                        fmt::format("{} is set to {}, and code for {} knows 0, 1 and 2", c.name, c.value, arch),
@@ -123,6 +124,9 @@ LowerOptions lowerOptions(const detail::KernelDesc &kernel, const Config &config
   options.pipeline.schedule.streamk = config.streamk;
   options.pipeline.schedule.overlap = config.overlap;
   options.pipeline.schedule.keep = config.keep;
+  options.pipeline.schedule.persistent = config.persistent;
+  options.pipeline.schedule.prefetch = config.prefetch;
+  options.pipeline.schedule.evict = config.evict;
   return options;
 }
 

@@ -172,6 +172,12 @@ std::string Config::str() const {
     add("streamk", streamk);
   if (overlap)
     add("overlap", overlap);
+  if (persistent)
+    add("persistent", persistent);
+  if (prefetch)
+    add("prefetch", prefetch);
+  if (evict)
+    add("evict", evict);
   if (split)
     add("split", split);
   return s;
@@ -183,6 +189,7 @@ bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages && cluster == other.cluster &&
          raster == other.raster && repack == other.repack && blocks == other.blocks && split == other.split &&
          async == other.async && pingpong == other.pingpong && multicast == other.multicast && snake == other.snake && streamk == other.streamk && overlap == other.overlap &&
+         persistent == other.persistent && prefetch == other.prefetch && evict == other.evict &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {
                       return a.first == b.first && a.second.value == b.second.value;

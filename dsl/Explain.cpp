@@ -421,6 +421,9 @@ Explanation explain(mlir::ModuleOp module, const tgpu::Executor &executor, std::
     e.minBlocks = blocks.getInt();
   if (auto reason = func->getAttrOfType<mlir::StringAttr>(passes::clusterReasonAttr))
     e.clusterReason = reason.getValue().str();
+  if (auto choices = func->getAttrOfType<mlir::ArrayAttr>(passes::choicesAttr))
+    for (mlir::Attribute text : choices)
+      e.choices.push_back(llvm::cast<mlir::StringAttr>(text).getValue().str());
   if (auto padded = func->getAttrOfType<mlir::ArrayAttr>(tgpu::paddedAttr))
     for (mlir::Attribute pair : padded) {
       llvm::ArrayRef<int64_t> lengths = llvm::cast<mlir::DenseI64ArrayAttr>(pair).asArrayRef();

@@ -139,6 +139,7 @@ struct Explanation {
   std::int64_t minBlocks = 0; ///< blocks that the assembler is to leave room for; 0: it is not told
   int registers = -1, spillBytes = -1; ///< per thread; -1: no assembler
   std::string clusterReason;
+  std::vector<std::string> choices; ///< of passes, that the source does not show
   std::vector<std::pair<std::int64_t, std::int64_t>> padded; ///< tile lengths, old and new
   bool hasAlignedRows = false;         ///< tiles start where vectors do, before rows that do not
   std::int64_t programs = 0, ran = 0;  ///< of the grid, and those that the counts were taken from

@@ -159,6 +159,8 @@ std::string explanationText(const Explanation &e) {
   text += rolesText(e);
   if (!e.clusterReason.empty())
     text += fmt::format("cluster: {}\n", e.clusterReason);
+  for (const std::string &choice : e.choices)
+    text += choice + "\n";
   if (e.mayShareLoop)
     text += fmt::format("split: the loop may be shared; counted with {} blocks a program, without the sum of their "
                         "parts\n",
@@ -277,6 +279,7 @@ std::string explanationJson(const Explanation &e) {
                 {"roles", roles},
                 {"cluster", e.cluster},
                 {"clusterReason", e.clusterReason},
+                {"choices", e.choices},
                 {"mayShareLoop", e.mayShareLoop},
                 {"split", e.parts},
                 {"sharedBytes", e.sharedBytes},

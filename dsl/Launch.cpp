@@ -118,6 +118,8 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
     key.add(static_cast<std::uint64_t>(overrides->pingpong) << 32 | static_cast<std::uint32_t>(overrides->multicast));
     key.add(static_cast<std::uint64_t>(overrides->snake) << 32 | static_cast<std::uint32_t>(overrides->streamk));
     key.add(static_cast<std::uint64_t>(overrides->overlap) << 32 | static_cast<std::uint32_t>(overrides->async));
+    key.add(static_cast<std::uint64_t>(overrides->persistent) << 32 | static_cast<std::uint32_t>(overrides->prefetch));
+    key.add(static_cast<std::uint64_t>(overrides->evict) << 32 | static_cast<std::uint32_t>(overrides->keep));
     for (const auto &[name, value] : overrides->values()) {
       key.add(name);
       key.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(value.value)));

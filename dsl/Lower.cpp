@@ -93,6 +93,12 @@ Lowered lower(mlir::ModuleOp module, const LowerOptions &options, StageTimes &ti
     replay += fmt::format(" --overlap={}", options.pipeline.schedule.overlap);
   if (options.pipeline.schedule.keep)
     replay += fmt::format(" --keep={}", options.pipeline.schedule.keep);
+  if (options.pipeline.schedule.persistent)
+    replay += fmt::format(" --persistent={}", options.pipeline.schedule.persistent);
+  if (options.pipeline.schedule.prefetch)
+    replay += fmt::format(" --prefetch={}", options.pipeline.schedule.prefetch);
+  if (options.pipeline.schedule.evict)
+    replay += fmt::format(" --evict={}", options.pipeline.schedule.evict);
   if (options.pipeline.schedule.raster)
     replay += fmt::format(" --raster={}", options.pipeline.schedule.raster);
   auto fail = [&](const char *stage, const std::string &text) {

@@ -90,6 +90,12 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
       ->check(CLI::Range(0, 2));
   app.add_option("--keep", options.schedule.keep, "First operands of products that a loop does not change stay in registers; 0: by rule, 1: never, 2: wherever it can be done")
       ->check(CLI::Range(0, 2));
+  app.add_option("--persistent", options.schedule.persistent, "Blocks of a kernel without pipelines go through several programs; 0: by rule, 1: never, 2: wherever it can be done")
+      ->check(CLI::Range(0, 2));
+  app.add_option("--prefetch", options.schedule.prefetch, "What the next trip of a loop loads is under way while this one is computed; 0: by rule, 1: never, 2: wherever it can be done")
+      ->check(CLI::Range(0, 2));
+  app.add_option("--evict", options.schedule.evict, "Hints for the L2 cache; 0: by rule, 1: never, 2: wherever they can be given")
+      ->check(CLI::Range(0, 2));
   app.add_option("--split", options.schedule.split, "Blocks that share a loop that only accumulates; 0: by rule, 1: never")
       ->check(CLI::Range(0, 65535));
   app.add_option("--arg", options.args,

@@ -22,6 +22,7 @@ namespace sectile::tgpu {
 inline constexpr llvm::StringLiteral launchAttr = "tgpu.launch"; ///< #tgpu.launch, on the function
 inline constexpr llvm::StringLiteral targetAttr = "tgpu.target"; ///< "sm_90a", on the function
 inline constexpr llvm::StringLiteral minBlocksAttr = "tgpu.min_blocks"; ///< i64, on the function: see PlanRegisters
+inline constexpr llvm::StringLiteral evictAttr = "tgpu.evict"; ///< "first" or "last", on an access: see HintEviction
 inline constexpr llvm::StringLiteral alignedAttr = "tgpu.aligned"; ///< i64 bytes: alignment of an access's first element
 
 /// unit, on the function: it is right only for arguments as tile.apart promises

@@ -2,8 +2,8 @@
 /// \file AlignRows: tiles over rows that start anywhere in memory begin at an aligned address instead.
 ///
 /// Before: tile.load, tile.store with implicit tails. After: the same, where it is legal and known to help the
-/// tile of a whole row starts up to a vector earlier, `tgpu.misalign` elements before the row, so that all
-/// vectors but the first and the last of the row are whole. What lies before the row does not exist, by the
+/// tile of a whole row starts up to a vector earlier, or up to a line of memory where it is long enough,
+/// `tgpu.misalign` elements before the row, so that all vectors but the first and the last of the row are whole. What lies before the row does not exist, by the
 /// rules of tails. Accesses whose first element is then aligned carry `tgpu.aligned`, in bytes.
 ///
 /// A coordinate of a tile along one axis is a place; places that ops tie together move together. They may
@@ -30,6 +30,8 @@ using namespace sectile::tileir;
 using namespace sectile::passes;
 
 namespace {
+
+constexpr int64_t line = 128; ///< bytes that memory and caches keep together
 
 /// An axis of a tile value.
 using Place = std::pair<Value, int>;
@@ -228,19 +230,24 @@ private:
         first = &a;
     if (!first)
       return;
+    // To the start of a line, where the tile has room for that: a warp's vectors then fill whole sectors.
+    int64_t bytes = line;
     for (const Access &a : members) {
       int64_t most = a.argument() ? a.entry(dimMaxAttr, a.axis) : 0;
-      if (IndexFacts::constant(a.offsets[size_t(a.axis)]) != 0 || most <= 0 ||
-          most + first->vector() - 1 > a.length())
+      if (IndexFacts::constant(a.offsets[size_t(a.axis)]) != 0 || most <= 0)
         return;
+      while (bytes >= tgpu::widestAccess && most + bytes / first->elementBytes() - 1 > a.length())
+        bytes /= 2;
     }
+    if (bytes < tgpu::widestAccess)
+      return;
     auto at = after(first->offsets);
     if (!at)
       return;
     OpBuilder b(func.getContext());
     b.restoreInsertionPoint(*at);
     Location loc = first->op->getLoc();
-    auto shift = tgpu::MisalignOp::create(b, loc, first->tensor, first->offsets, tgpu::widestAccess);
+    auto shift = tgpu::MisalignOp::create(b, loc, first->tensor, first->offsets, bytes);
     SmallVector<IotaOp> moved;
     for (IotaOp iota : iotas)
       if (leader({iota.getResult(), int(iota.getAxis())}) == place)

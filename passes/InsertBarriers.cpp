@@ -208,7 +208,13 @@ void Inserter::visit(Operation *op, State &state) {
   } else if (auto roles = dyn_cast<tgpu::RolesOp>(op)) {
     visit(roles.getConsumer().front(), state); // the producer meets the others at pipes alone
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
-    untilStable(state, [&](State &s) { visit(*loop.getBody(), s); });
+    // Programs know nothing of each other: what one does in global memory is nothing that the next one waits for.
+    const bool goesThroughPrograms = loop->getParentOp() == func.getOperation() && !loop.getBody()->getOps<tgpu::ProgramOp>().empty();
+    untilStable(state, [&](State &s) {
+      visit(*loop.getBody(), s);
+      if (goesThroughPrograms)
+        llvm::erase_if(s, [&](const Access &a) { return !a.shared && loop->isProperAncestor(a.op); });
+    });
   } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
     State exit;
     untilStable(state, [&](State &s) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file MakePersistent: blocks that go through several programs.
 ///
-/// Before: one program per block. After: kernels with staged loads are a loop over programs, so that loads of the next
-/// program are under way while this one ends; programs that run at the same time lie close together (`group`), for the L2
+/// Before: one program per block. After: kernels with staged loads, and others where that is chosen, are a loop over programs, so
+/// that loads of the next program are under way while this one ends (of the others by PrefetchLoads, which keep what is the
+/// same for all programs in registers); programs that run at the same time lie close together (`group`), for the L2
 /// cache. Where the trips of programs depend on their place along one axis, that axis changes slowest, the longest programs first,
 /// and rounds go up and down the blocks, so that all have equally much to do. Every second program of a block goes backwards
 /// through loops that only accumulate products (`snake`): it begins with the operands that the one before read last, which are
@@ -120,8 +121,8 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     auto grids = func.getOps<tileir::GridOp>();
     auto ranges = func.getOps<tgpu::SplitRangeOp>();
     tgpu::SplitRangeOp range = ranges.empty() ? tgpu::SplitRangeOp() : *ranges.begin();
-    if (grids.empty() || (range && !range.getStream()) || blocksPerProgram(func) > 1 ||
-        !func.walk([](tgpu::StageLoadOp) { return WalkResult::interrupt(); }).wasInterrupted()) {
+    isStaged = func.walk([](tgpu::StageLoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (grids.empty() || (range && !range.getStream()) || !(isStaged ? blocksPerProgram(func) == 1 : goesThroughRows(func))) {
       func->removeAttr(tgpu::streamRangeAttr);
       return;
     }
@@ -179,10 +180,15 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     if (snake != 1)
       turn(loop, blocks.getNumber(), blocks.getCount());
     func->setAttr(tgpu::persistentAttr, b.getUnitAttr());
+    if (!isStaged)
+      noteChoice(func, "persistent: as many blocks as run at once go through all programs");
     hoist(loop);
   }
 
 private:
+  bool isStaged = false; ///< the kernel has staged loads
+
+  bool isStaged = false; ///< the kernel has staged loads
 
   // --- pairs
 
@@ -384,19 +390,33 @@ private:
     return loop.getNumRegionIterArgs() > 0;
   }
 
-  /// Single elements that are the same for every program, and that no program writes, are read once per block.
+  /// Kernels without staged loads whose blocks go through several programs.
+  bool goesThroughRows(func::FuncOp func) {
+    const bool hasProduct = func.walk([](Operation *op) {
+                                  return isa<tgpu::MmaSyncOp, tgpu::MmaFmaOp, tgpu::WgmmaOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+                                }).wasInterrupted();
+    return persistent == 2 && !hasProduct;
+  }
+
+  /// Tiles in registers cost them in all programs: names of others and what is loaded, but nothing computed from it.
+  bool keepsInRegisters(Operation *op) {
+    return isStaged || !isTile(op->getResult(0)) || isa<tgpu::GlobalLoadOp, tileir::ReshapeOp, tileir::BroadcastOp, tileir::ConstantOp, tileir::SplatOp, tileir::IotaOp>(op);
+  }
+
+  /// What is the same for every program, and what no program writes, is read once per block: single elements, and tiles
+  /// of kernels without staged loads.
   void hoist(scf::ForOp loop) {
     func::FuncOp func = getOperation();
     for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
       const bool outside = llvm::all_of(op.getOperands(), [&](Value v) { return loop.isDefinedOutsideOfLoop(v); });
-      if (!outside || op.getNumRegions() || op.getNumResults() == 0)
+      if (!outside || op.getNumRegions() || op.getNumResults() == 0 || !keepsInRegisters(&op))
         continue;
       Value x;
       if (auto load = dyn_cast<tgpu::GlobalLoadOp>(op))
         x = load.getX();
       else if (auto gather = dyn_cast<tgpu::GlobalGatherOp>(op))
         x = gather.getX();
-      if (x ? isTile(op.getResult(0)) || isWritten(func, x) : !isMemoryEffectFree(&op))
+      if (x ? (isStaged && isTile(op.getResult(0))) || isWritten(func, x) : !isMemoryEffectFree(&op))
         continue;
       op.moveBefore(loop);
     }

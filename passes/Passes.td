@@ -195,7 +195,28 @@ def MakePersistentPass : SectilePass<"sectile-make-persistent", "MakePersistent"
     that shares operands in the L2 cache. Other kernels are unchanged.
   }];
   let options = [Option<"raster", "raster", "int64_t", "0", "Programs of a group along the second-last axis; 0: by rule">,
-                 Option<"snake", "snake", "int64_t", "0", "Every second program goes backwards through loops that only accumulate; 1: never">];
+                 Option<"snake", "snake", "int64_t", "0", "Every second program goes backwards through loops that only accumulate; 1: never">,
+                 Option<"persistent", "persistent", "int64_t", "0",
+                        "Kernels without staged loads become such a loop; 0: by rule, 1: never, 2: wherever they can">];
+}
+
+def PrefetchLoadsPass : SectilePass<"sectile-prefetch-loads", "PrefetchLoads"> {
+  let summary = "What the next trip of a loop loads is under way while this one is computed";
+  let description = [{
+    Before: loops whose tiles are loaded in the trip that uses them. After: where it pays, loads whose place follows from
+    the loop's counter are issued one trip ahead, and the loop carries what they bring. Each load keeps its bounds, so that
+    the one behind the last trip moves nothing.
+  }];
+  let options = [Option<"prefetch", "prefetch", "int64_t", "0", "0: by rule, 1: never, 2: wherever it can be done">];
+}
+
+def HintEvictionPass : SectilePass<"sectile-hint-eviction", "HintEviction"> {
+  let summary = "Accesses say what the L2 cache should keep";
+  let description = [{
+    Before: accesses without hints. After: accesses of global memory that move bytes once carry `tgpu.evict` "first", those
+    whose bytes the kernel reads again "last", where that is known.
+  }];
+  let options = [Option<"evict", "evict", "int64_t", "0", "0: by rule, 1: never, 2: wherever a hint can be given">];
 }
 
 def SpecialiseWarpsPass : SectilePass<"sectile-specialise-warps", "SpecialiseWarps"> {

@@ -47,8 +47,18 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   MakePersistentPassOptions persist;
   persist.raster = options.schedule.raster;
   persist.snake = options.schedule.snake;
+  persist.persistent = options.schedule.persistent;
+  PrefetchLoadsPassOptions ahead;
+  ahead.prefetch = options.schedule.prefetch;
+  HintEvictionPassOptions hint;
+  hint.evict = options.schedule.evict;
   ShareLoadsPassOptions share;
   share.multicast = options.schedule.multicast;
+  persist.persistent = options.schedule.persistent;
+  PrefetchLoadsPassOptions ahead;
+  ahead.prefetch = options.schedule.prefetch;
+  HintEvictionPassOptions hint;
+  hint.evict = options.schedule.evict;
 
   clean(true); // fewer values to reason about
   pm.addPass(createAlignRowsPass()); // what it moves before the row does not exist, by the rules of tails
@@ -75,6 +85,8 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   pm.addPass(createOrderProductsPass());    // every use of a result is there now
   pm.addPass(createShareLoadsPass(share)); // which programs are neighbours is MakePersistent's affair, of whom it must know
   pm.addPass(createMakePersistentPass(persist));
+  pm.addPass(createHintEvictionPass(hint)); // which access is which program's is still to be seen
+  pm.addPass(createPrefetchLoadsPass(ahead)); // loops are final; barriers come after
   pm.addPass(createSpecialiseWarpsPass());  // needs waits: a slot is free when its products have ended
   clean(false);                             // what both roles have of the program
   pm.addPass(createPlaceMemoryPass(place)); // all buffers are there now

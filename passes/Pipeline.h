@@ -24,6 +24,9 @@ struct Schedule {
   int streamk = 0; ///< all blocks share the programs of the last round
   int overlap = 0; ///< products of two iterations at a time, see OverlapProducts
   int keep = 0; ///< first operands of products in registers, see KeepOperands
+  int persistent = 0; ///< blocks of kernels without pipelines go through several programs, see MakePersistent
+  int prefetch = 0; ///< what the next trip loads is under way, see PrefetchLoads
+  int evict = 0; ///< hints for the L2 cache, see HintEviction
   int split = 0; ///< parts that share a reduction; 0: by rule at the launch, 1: never
 };
 

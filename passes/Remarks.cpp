@@ -35,6 +35,15 @@ void addRemark(func::FuncOp func, StringRef pass, Location at, const Twine &text
   func->setAttr(remarksAttr, b.getArrayAttr(all));
 }
 
+void noteChoice(func::FuncOp func, const Twine &text) {
+  Builder b(func.getContext());
+  SmallVector<Attribute> all;
+  if (auto list = func->getAttrOfType<ArrayAttr>(choicesAttr))
+    all.assign(list.begin(), list.end());
+  all.push_back(b.getStringAttr(text));
+  func->setAttr(choicesAttr, b.getArrayAttr(all));
+}
+
 SmallVector<Remark> remarksOf(func::FuncOp func) {
   SmallVector<Remark> remarks;
   if (auto list = func->getAttrOfType<ArrayAttr>(remarksAttr))

@@ -27,6 +27,10 @@ void addRemark(mlir::func::FuncOp func, llvm::StringRef pass, mlir::Location at,
 /// All of them, in the order in which they were added.
 llvm::SmallVector<Remark> remarksOf(mlir::func::FuncOp func);
 
+/// On the function: ["prefetch: ..", ..], what passes chose that the source does not show.
+inline constexpr llvm::StringLiteral choicesAttr = "tgpu.choices";
+void noteChoice(mlir::func::FuncOp func, const llvm::Twine &text);
+
 // --- why not the fast path: the first of a pass's conditions that does not hold
 // ---------------------------------------------------------------------------------------------------
 

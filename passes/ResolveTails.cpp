@@ -14,6 +14,8 @@
 #include "passes/TailExist.h"
 #include "passes/TailMma.h"
 
+#include "ir/LooseLoads.h"
+
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -37,6 +39,7 @@ public:
 
   LogicalResult run() {
     analysis.run(func.getBody().front());
+    hasProduct = func.walk([](MmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
     if (failed(process(func.getBody().front())))
       return failure();
     for (KeepOp keep : keeps) {
@@ -83,8 +86,10 @@ private:
     SmallVector<Value> los(load.getLo()), his(load.getHi());
     size_t at = llvm::lower_bound(axes, axis) - axes.begin();
     bool listed = at < axes.size() && axes[at] == axis;
-    if (listed && (!lo || los[at] == lo) && (!hi || his[at] == hi))
+    if (listed && (!lo || los[at] == lo) && (!hi || his[at] == hi)) {
+      load->removeAttr(tgpu::looseAttr);
       return true;
+    }
     if (!soleUser || !canHoist(lo, load) || !canHoist(hi, load))
       return false;
     hoist(lo, load);
@@ -207,6 +212,9 @@ private:
     auto load = tgpu::GlobalLoadOp::create(b, loc, op.getType(), op.getX(), op.getOffsets(), axes, lo, hi,
                                            zeroOf(elementOf(op.getType())));
     keepAlignment(op, load);
+    // Lanes that do not exist may be anything, unless a product is to find zeros there.
+    if (const tgpu::MemoryRun run = tgpu::memoryRun(facts, tgpu::GlobalAccess(load)); !hasProduct && run.whole < run.elems)
+      load->setAttr(tgpu::looseAttr, b.getUnitAttr());
     set(load, e);
     op.getResult().replaceAllUsesWith(load);
     op.erase();
@@ -435,6 +443,7 @@ private:
   DenseMap<Value, Exist> exists;
   DenseMap<std::tuple<Value, int64_t, Value>, Value> ends;
   SmallVector<KeepOp> keeps;
+  bool hasProduct = false;
 };
 
 // --- reductions and products

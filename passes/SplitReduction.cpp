@@ -7,7 +7,8 @@
 /// A kernel such as the sums of columns has few programs, each with a long loop. Its loop is shared when every
 /// value that it carries is acc = acc fn f(i) with an associative and commutative fn and f the same whatever
 /// the accs are: then the trips may be taken in any grouping. Part 0 starts with the loop's own initial values,
-/// the others with values that change nothing. How many parts there are is known at the launch.
+/// the others with values that change nothing. How many parts there are is known at the launch. A trip may also write what no
+/// other one touches.
 ///
 /// With `streamk` the loop of a product is marked so that MakePersistent lets all blocks share the trips of the last programs;
 /// without, what a launch needs to know to ask for that is noted on the function.
@@ -55,14 +56,56 @@ bool loopsInside(Operation *op) {
       .wasInterrupted();
 }
 
+/// The axis along which a tile lies in another place of memory in every trip: its offset there is the loop's counter, which
+/// moves by at least the tile's length. -1: none.
+int64_t axisOfTrips(scf::ForOp loop, ValueRange offsets, Type tile) {
+  std::optional<int64_t> step = IndexFacts::constant(loop.getStep());
+  for (auto [d, offset] : llvm::enumerate(offsets))
+    if (offset == loop.getInductionVar() && step && *step >= shapeOf(tile)[d])
+      return int64_t(d);
+  return -1;
+}
+
+/// What the loop writes is written by one trip each, and no other trip, nor code before the loop, reads it: then trips may be
+/// taken by any block, in any order.
+bool writesApart(func::FuncOp func, scf::ForOp loop) {
+  struct Access {
+    Value tensor;
+    int64_t axis; ///< see axisOfTrips
+  };
+  SmallVector<Access> written, all;
+  bool known = true;
+  for (Operation &op : func.getBody().front()) {
+    op.walk([&](Operation *o) {
+      if (auto store = dyn_cast<tgpu::GlobalStoreOp>(o); store && loop->isProperAncestor(o)) {
+        written.push_back({store.getX(), axisOfTrips(loop, store.getOffsets(), store.getValue().getType())});
+        all.push_back(written.back());
+      } else if (auto load = dyn_cast<tgpu::GlobalLoadOp>(o)) {
+        all.push_back({load.getX(), loop->isProperAncestor(o) ? axisOfTrips(loop, load.getOffsets(), load.getType()) : -1});
+      } else if (auto gather = dyn_cast<tgpu::GlobalGatherOp>(o)) {
+        all.push_back({gather.getX(), -1});
+      } else if (loop->isProperAncestor(o)) {
+        known &= o->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || !writes(o);
+      }
+    });
+    if (&op == loop)
+      break;
+  }
+  return known && llvm::all_of(written, [&](const Access &w) {
+           return w.axis >= 0 && llvm::all_of(all, [&](const Access &a) {
+                    return (a.tensor == w.tensor && a.axis == w.axis) || !mayShareMemory(func, w.tensor, a.tensor);
+                  });
+         });
+}
+
 /// The loop that all of the kernel's work is in: its only one, directly in its body, with no write before its
-/// end. Code before it is run by every part, code after it by the last one.
+/// end but what its trips write apart from each other. Code before it is run by every part, code after it by the last one.
 scf::ForOp onlyLoop(func::FuncOp func) {
   scf::ForOp loop;
   for (Operation &op : func.getBody().front()) {
     if (auto candidate = dyn_cast<scf::ForOp>(op); candidate && !loop) {
       loop = candidate;
-      if (writesInside(loop))
+      if (writesInside(loop) && !writesApart(func, loop))
         return {};
       continue;
     }

@@ -46,6 +46,10 @@ public:
   int streamk = 0;   ///< the programs of the last round are shared by all blocks in equal parts
   int overlap = 0;   ///< the first product of an iteration is issued before the last one of the iteration before is waited for
   int keep = 0;      ///< first operands of products that a loop does not change stay in registers
+  // Of kernels without pipelines: 0 by rule, 1 never, 2 wherever it can be done.
+  int persistent = 0; ///< blocks go through several programs
+  int prefetch = 0;   ///< what the next trip of a loop, or the block's next program, loads is under way while this one is computed
+  int evict = 0;      ///< accesses say what the L2 cache should keep: what is read again, and not what is moved once
   int split = 0;   ///< blocks that share the loop of a kernel that only accumulates; 1: never
 
   /// Chooses a value by hand.
@@ -60,7 +64,7 @@ public:
   int pick(std::string_view name, std::initializer_list<int> choices,
            std::source_location loc = std::source_location::current());
   /// A length that covers an axis of a kernel's parameter: the bucket of the axis' length, from 16 up in powers of
-  /// two, from 2048 up with the halves between (2048, 3072, 4096, 6144, 8192 ..). Where
+  /// two, from 2048 up with the halves, from 8192 up the quarters between (2048, 3072, .. 8192, 10240 ..). Where
   /// the rows of the tensor start at different places of 16-byte blocks, it also covers what they are apart. The
   /// value is part of the key: tensors of one bucket share a variant. UserError [cover_value] for a value set by hand
   /// that does not cover the axis, [cover_tensor] for a tensor that is no parameter.

@@ -9,6 +9,9 @@ namespace sectile {
 /// The largest power of two up to 16 that divides v; 16 for 0.
 static std::uint8_t divisor(std::uint64_t v) { return std::uint8_t(1 << std::countr_zero(v | 16)); }
 
+/// Elements of a line of memory: rows begin at one where a tile has room for that, see passes/AlignRows.
+static int lineElements(DType dtype) { return std::max(1, 128 / int(byteSize(dtype))); }
+
 int vectorElements(DType dtype) { return std::max(1, 16 / int(byteSize(dtype))); }
 
 /// Whether all dims are below 2^31 and every element lies less than 2^31 bytes behind the pointer.
@@ -112,8 +115,12 @@ void boundDims(std::span<ArgSpec> specs, std::span<const KernelArg> args, std::s
     if (args[i].isTensor() && specs[i].unitStrideAxis >= 0)
       shifted |= specs[i].alignBytes < 16 || hasSkewedRows(args[i], specs[i].unitStrideAxis);
   auto bound = [&](size_t i, size_t d, std::int64_t tile) {
-    std::int64_t dim = args[i].dims[d], room = tile - (vectorElements(args[i].dtype) - 1);
-    std::int64_t most = shifted && dim <= room ? room : tile;
+    // Room for a tile that begins at the start of a line of memory, or of a vector, before the row.
+    std::int64_t dim = args[i].dims[d], most = tile;
+    if (shifted)
+      for (std::int64_t room : {lineElements(args[i].dtype), vectorElements(args[i].dtype)})
+        if (most == tile && dim <= tile - (room - 1))
+          most = tile - (room - 1);
     if (dim <= most && (specs[i].dimMax[d] == 0 || most < specs[i].dimMax[d]))
       specs[i].dimMax[d] = most;
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Views of tensors, and global memory in the vectors of AccessPlan.
+#include "ir/LooseLoads.h"
 #include "ir/exec/Program.h"
 
 #include <algorithm>
@@ -121,7 +122,8 @@ public:
   Bounded(Program &p, Operation *op, const GlobalAccess &access, const Slot &tile, bool writes)
       : op(op), tile(tile), view(p.view(access.tensor)), writes(writes),
         plan(planGlobal(p.facts, access, tile.table->layout)), counts(p.count(op)), threads(p.threads),
-        bounds(p, access.axes, access.lo, access.hi) {
+        bounds(p, access.axes, access.lo, access.hi), isLoose(plan.cut() && op->hasAttr(looseAttr)),
+        shape(shapeOf(access.tile)) {
     for (Value v : access.offsets)
       offsets.push_back(p.slot(v));
     if (access.mask)
@@ -143,6 +145,7 @@ public:
       base += offset[d] * scale[d];
     }
     auto box = bounds.now(b);
+    const bool isWhole = isLoose && reachesInside(w, offset, box);
     auto active = [&](std::size_t element) {
       return Box::holds(box, table, element) && (!mask || b.data(*mask)[element]);
     };
@@ -176,6 +179,7 @@ public:
     for (const SmallVector<int> &vector : vectors)
       for (int first = 0; first < threads; first += warpSize) {
         Request together;
+        std::int64_t unused = 0;                  // bytes that whole vectors bring of elements that do not exist
         std::array<Request, widestAccess> single; // vectors that exist in part
         for (int t = first; t < first + warpSize; ++t) {
           if (writes && !table.owns(vector.front(), t))
@@ -189,6 +193,26 @@ public:
             return b.fail(op, say("thread ", t, " moves ", vector.size(), " elements at once, of which ",
                                   existing, " exist"));
           bool whole = existing == vector.size();
+          if (isWhole && !whole) { // what does not exist becomes something that nobody should use
+            const char *start = nullptr;
+            for (auto [k, reg] : llvm::enumerate(vector)) {
+              auto element = std::size_t(reg * threads + t);
+              const char *at = active(element) ? address(element, t) : nullptr;
+              if (at && !moveElement(element, at, t))
+                return;
+              if (!at && active(element))
+                return;
+              if (!at)
+                std::memset(b.data(tile) + std::int64_t(element) * tile.size, tile.dtype == DType::boolean ? 1 : 0xff, std::size_t(tile.size));
+              else
+                start = at - std::int64_t(k) * tile.size;
+            }
+            if (reinterpret_cast<std::uintptr_t>(start) % std::uintptr_t(tile.size * std::int64_t(vector.size())))
+              return b.fail(op, say("thread ", t, " moves a vector from an address that is not a multiple of its size"));
+            together.add(start);
+            unused += std::int64_t(vector.size() - existing) * tile.size;
+            continue;
+          }
           const char *start = nullptr;
           for (auto [k, reg] : llvm::enumerate(vector)) {
             auto element = std::size_t(reg * threads + t);
@@ -218,12 +242,24 @@ public:
         }
         OpCounts &counted = b.counts(counts);
         together.countInto(counted, tile.size * std::int64_t(vector.size()));
+        counted.bytes -= unused;
         for (Request &r : single)
           r.countInto(counted, tile.size);
       }
   }
 
 private:
+  bool reachesInside(const View &w, const std::array<std::int64_t, maxLayoutRank> &offset, ArrayRef<Box::Limits> box) const {
+    SmallVector<LooseAxis> axes;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      axes.push_back({offset[d], 0, shape[d], w.dims[d], w.strides[d]});
+    for (const Box::Limits &l : box) {
+      axes[l.axis].lo = std::clamp<std::int64_t>(l.lo, 0, shape[l.axis]);
+      axes[l.axis].hi = std::clamp<std::int64_t>(l.hi, 0, shape[l.axis]);
+    }
+    return looseVectorsInside(axes, std::size_t(plan.axis()), plan.width());
+  }
+
   Operation *op;
   Slot tile;
   int view;
@@ -231,6 +267,8 @@ private:
   VectorPlan plan;
   int counts, threads;
   Box bounds;
+  bool isLoose;
+  SmallVector<std::int64_t> shape;
   SmallVector<Slot> offsets;
   std::optional<Slot> mask;
   std::vector<SmallVector<int>> vectors;

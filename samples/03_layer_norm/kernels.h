@@ -66,4 +66,30 @@ inline constexpr auto layerNormBackwardWeights =
              DB.store({c}, cast<bf16>(sum(db, 0)).drop(0));
            });
 
+/// All three in one pass over x and dy: one program goes through all rows, and blocks share them.
+inline constexpr auto layerNormBackward =
+    kernel("layer_norm_backward",
+           [](Tensor<const bf16, 2> X, Tensor<const bf16, 2> DY, Tensor<const bf16, 1> W,
+              Tensor<const f32, 1> Mean, Tensor<const f32, 1> Rstd, Tensor<bf16, 2> DX, Tensor<bf16, 1> DW,
+              Tensor<bf16, 1> DB, Config &cfg) {
+             const int BR = cfg.pick("BR", {1, 2, 4, 8, 16});
+             const int BC = cfg.cover("BC", X, 1);
+             grid(DW, {BC}); // covers all columns
+             Tile n = cast<f32>(X.dim(1));
+             Tile w = cast<f32>(reshape(W.load({0}, {BC}), {1, BC}));
+             Tile dw = zeros<f32>({BR, BC}), db = zeros<f32>({BR, BC});
+             for (Tile r : range(0, X.dim(0), BR)) {
+               Tile mean = reshape(Mean.load({r}, {BR}), {BR, 1});
+               Tile rstd = reshape(Rstd.load({r}, {BR}), {BR, 1});
+               Tile h = (cast<f32>(X.load({r, 0}, {BR, BC})) - mean) * rstd;
+               Tile dy = cast<f32>(DY.load({r, 0}, {BR, BC}));
+               Tile g = dy * w;
+               DX.store({r, 0}, cast<bf16>((g - h * (sum(g * h, 1) / n) - sum(g, 1) / n) * rstd));
+               dw += fill(dy * h, 0);
+               db += fill(dy, 0);
+             }
+             DW.store({0}, cast<bf16>(sum(dw, 0)).drop(0));
+             DB.store({0}, cast<bf16>(sum(db, 0)).drop(0));
+           });
+
 } // namespace sample

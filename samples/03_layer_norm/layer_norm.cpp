@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // 03 layer norm, forward and backward. The idea: a reduction along rows and one along columns are the same
 // kind of program; the one along columns is a plain loop over rows, and how many blocks share it is the
-// compiler's choice.
+// compiler's choice. Going back, one kernel does both in one pass: its loop stores rows and adds up columns.
 #include "samples/common/Sample.h"
 
-// 1. Kernels: `layer_norm`, `layer_norm_backward_data`, `layer_norm_backward_weights`
+// 1. Kernels: `layer_norm`, `layer_norm_backward_data`, `layer_norm_backward_weights`, both as `layer_norm_backward`
 #include "samples/03_layer_norm/kernels.h"
 
 using namespace sectile;
@@ -30,9 +30,13 @@ int main(int argc, char **argv) {
       auto weights = [&] {
         return sample::layerNormBackwardWeights.emit(options.emit, options.arch, x, x, mean, rstd, dw, db);
       };
+      auto both = [&] {
+        return sample::layerNormBackward.emit(options.emit, options.arch, x, x, w, mean, rstd, y, dw, db);
+      };
       return sample::emit(options, {{"layer_norm", forward},
                                     {"layer_norm_backward_data", data},
-                                    {"layer_norm_backward_weights", weights}});
+                                    {"layer_norm_backward_weights", weights},
+                                    {"layer_norm_backward", both}});
     }
     Stream stream = sample::device(options).stream();
     auto x = sample::normal<bf16>(rows * cols, 1), dy = sample::normal<bf16>(rows * cols, 2);
@@ -52,16 +56,22 @@ int main(int argc, char **argv) {
     auto forward = sample::layerNorm.prepare(X, W, B, Y, Mean, Rstd, eps);
     auto data = sample::layerNormBackwardData.prepare(X, DY, W, Mean, Rstd, DX);
     auto weights = sample::layerNormBackwardWeights.prepare(X, DY, Mean, Rstd, DW, DB);
+    Buffer<bf16> DX1(stream, rows, cols), DW1(stream, cols), DB1(stream, cols);
+    for (auto *output : {&DX1, &DW1, &DB1})
+      output->fillBytes(0xFF);
+    auto both = sample::layerNormBackward.prepare(X, DY, W, Mean, Rstd, DX1, DW1, DB1);
     forward(stream);
     data(stream);
     weights(stream);
+    both(stream);
     auto y = Y.toHost(), dx = DX.toHost(), dwGot = DW.toHost(), dbGot = DB.toHost();
+    auto dx1 = DX1.toHost(), dw1 = DW1.toHost(), db1 = DB1.toHost();
     auto mean = Mean.toHost(), rstd = Rstd.toHost();
 
     // 3. Host reference in double, 4. compare: one rounding to bf16, and 64 units in 2^-24 of the magnitudes
     // of what is added up in f32
     constexpr double round = 0x1p-8, inside = 64 * 0x1p-24;
-    sample::Comparison forwardOk, dataOk, weightsOk;
+    sample::Comparison forwardOk, dataOk, weightsOk, bothOk;
     std::vector<double> dw(cols), db(cols), dwTerms(cols), dbTerms(cols), h(cols), g(cols);
     for (std::int64_t r = 0; r < rows; ++r) {
       const bf16 *xr = &x[r * cols], *dyr = &dy[r * cols];
@@ -90,8 +100,9 @@ int main(int argc, char **argv) {
                       round * std::abs(out) +
                           inside * (size * std::abs(double(w[c])) + std::abs(double(b[c]))));
         const double in = (g[c] - h[c] * both - alone) * s;
-        dataOk.add(dx[r * cols + c], in,
-                   round * std::abs(in) + inside * s * (std::abs(g[c]) + size * bothTerms + aloneTerms));
+        const double bound = round * std::abs(in) + inside * s * (std::abs(g[c]) + size * bothTerms + aloneTerms);
+        dataOk.add(dx[r * cols + c], in, bound);
+        bothOk.add(dx1[r * cols + c], in, bound);
         dw[c] += double(dyr[c]) * h[c];
         db[c] += double(dyr[c]);
         dwTerms[c] += std::abs(double(dyr[c])) * size;
@@ -101,6 +112,8 @@ int main(int argc, char **argv) {
     for (std::int64_t c = 0; c < cols; ++c) {
       weightsOk.add(dwGot[c], dw[c], round * std::abs(dw[c]) + inside * dwTerms[c]);
       weightsOk.add(dbGot[c], db[c], round * std::abs(db[c]) + inside * dbTerms[c]);
+      bothOk.add(dw1[c], dw[c], round * std::abs(dw[c]) + inside * dwTerms[c]);
+      bothOk.add(db1[c], db[c], round * std::abs(db[c]) + inside * dbTerms[c]);
     }
 
     // 5. Time
@@ -115,6 +128,7 @@ int main(int argc, char **argv) {
     finish("layer_norm", forwardOk, forward, 2 * matrix);
     finish("layer_norm_backward_data", dataOk, data, 3 * matrix);
     finish("layer_norm_backward_weights", weightsOk, weights, 2 * matrix);
+    finish("layer_norm_backward", bothOk, both, 3 * matrix);
     return failed;
   });
 }

@@ -141,10 +141,10 @@ TEST_CASE("A value set by hand replaces the default") {
   CHECK_FALSE(traced(matmul, A, B, C).config == t.config);
 }
 
-TEST_CASE("cover takes buckets: powers of two, from 2048 up with the halves between") {
+TEST_CASE("cover takes buckets: powers of two, from 2048 up with the halves, from 8192 up the quarters between") {
   for (auto [length, bucket] : {std::pair(0, 16), {1, 16}, {16, 16}, {17, 32}, {257, 512}, {512, 512}, {513, 1024},
                                 {1000, 1024}, {1024, 1024}, {1025, 2048}, {2048, 2048}, {2049, 3072}, {3072, 3072}, {3073, 4096},
-                                {4096, 4096}, {4097, 6144}, {8192, 8192}, {12288, 12288}, {12352, 16384}, {50264, 65536},
+                                {4096, 4096}, {4097, 6144}, {8192, 8192}, {8193, 10240}, {12288, 12288}, {12352, 14336}, {50264, 57344},
                                 {128256, 131072}}) {
     CHECK(detail::coverBucket(length) == bucket);
     // The strides do not matter where there is one row.
@@ -159,12 +159,12 @@ TEST_CASE("cover takes buckets: powers of two, from 2048 up with the halves betw
   CHECK(detail::coverBucket(most - 1) == most);
   CHECK(detail::coverBucket(most + 1) == most);
   CHECK(detail::coverBucket(std::int64_t(1) << 40) == most);
-  // Every bucket holds its lengths and is the bucket of itself; none wastes more than a third from 2048 up.
+  // Every bucket holds its lengths and is the bucket of itself; none wastes more than a third from 2048 up, a fifth from 8192 up.
   for (std::int64_t length = 1; length < 100000; length += 7) {
     const std::int64_t bucket = detail::coverBucket(length);
     REQUIRE(bucket >= length);
     REQUIRE(detail::coverBucket(bucket) == bucket);
-    REQUIRE((length <= 2048 || (bucket - length) * 3 < bucket));
+    REQUIRE((length <= 2048 || (bucket - length) * (length > 8192 ? 5 : 3) < bucket));
   }
 }
 

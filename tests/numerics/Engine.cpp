@@ -102,6 +102,7 @@ std::string runOnThreads(const std::string &text, const std::vector<KernelArg> &
   options.schedule.cluster = schedule.cluster;
   options.schedule.split = schedule.split;
   options.schedule.stages = schedule.stages;
+  options.schedule.persistent = options.schedule.prefetch = options.schedule.evict = schedule.ahead;
   mlir::PassManager pm(context.get());
   passes::buildPipeline(pm, options);
   if (mlir::failed(pm.run(*module))) {

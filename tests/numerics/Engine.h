@@ -29,6 +29,7 @@ Compiled compile(const std::string &text, const std::vector<KernelArg> &args, co
 /// Choices that passes take from a Config; 0: theirs.
 struct Schedule {
   int warps = 0, cluster = 0, split = 0, stages = 1;
+  int ahead = 0; ///< persistent, prefetch and evict
 };
 /// Lowers the kernel, specialised to these arguments, to final tgpu form and runs it thread by thread. Empty, or what
 /// went wrong; `limit`: the schedule is refused for this kernel and target.

@@ -35,7 +35,7 @@ constexpr const char *usage = R"(usage: sectile_whitebox numerics [mode] [option
 Modes:
   --interp          every case on the interpreter against the host reference (default)
   --threads         every case lowered with each schedule (warps per block, blocks of a cluster, shared loops, slots of
-                    pipelines) and run thread by thread on the executor, against the host reference
+                    pipelines, persistent blocks that load ahead) and run thread by thread on the executor, against the host reference
   --assemble        every case lowered and assembled; a part of them for every target
   --gpu             every case on GPU 0, against the host reference and the interpreter
   --list            names of the cases
@@ -251,6 +251,7 @@ Outcome threadsCase(const Options &o, const Case &c) {
   // The last ones: with pipelines and products of warpgroups.
   static constexpr Schedule schedules[] = {{},        {1},       {2},       {4},          {8},          {16},
                                            {0, 2},    {2, 4},    {4, 8},    {0, 0, 1},    {0, 0, 2},    {2, 0, 5},
+                                           {0, 0, 0, 1, 2}, {2, 0, 0, 1, 2}, {2, 4, 0, 1, 2},
                                            {0, 0, 0, 0}, {4, 0, 0, 2}, {8, 0, 0, 3}};
   const bool products = p.text.find("tile.mma") != std::string::npos;
   int ran = 0;
@@ -266,8 +267,8 @@ Outcome threadsCase(const Options &o, const Case &c) {
     if (problem.empty())
       problem = compare(p.kernel, p.expected, p.before, memory);
     if (!problem.empty())
-      return failure(fmt::format("warps {}, cluster {}, split {}, stages {}: {}", schedule.warps, schedule.cluster,
-                                 schedule.split, schedule.stages, problem));
+      return failure(fmt::format("warps {}, cluster {}, split {}, stages {}, ahead {}: {}", schedule.warps, schedule.cluster,
+                                 schedule.split, schedule.stages, schedule.ahead, problem));
     ++ran;
   }
   return ran > 1 ? r : failure("no schedule was possible");

@@ -28,6 +28,9 @@ sectile::Config parseConfig(const std::string &text) {
                  : name == "snake" ? &config.snake
                  : name == "streamk" ? &config.streamk
                  : name == "overlap" ? &config.overlap
+                 : name == "persistent" ? &config.persistent
+                 : name == "prefetch" ? &config.prefetch
+                 : name == "evict" ? &config.evict
                  : name == "keep" ? &config.keep
                                      : nullptr;
     if (field)

@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--config", options.configs,
-                 "Products and attention: these instead of the list, as BM=128,BN=256,BK=64,warps=8,stages=4");
+                 "These instead of the lists, as BM=128,BN=256,BK=64,warps=8,stages=4");
   app.add_option("--out", options.out, "Also write the JSON lines to this file");
   app.add_flag("--quick", options.quick, "Fewer shapes, half the samples, default configurations");
   app.add_flag("!--no-tune", options.tune, "Default configurations instead of the best of a list");

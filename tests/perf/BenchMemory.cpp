@@ -7,8 +7,14 @@
 
 namespace bench {
 
+/// What --config asks for, instead of the lists.
+static std::vector<sectile::Config> byHand;
+
 MemoryBench::MemoryBench(Gpu &gpu, Output &out, const Options &options)
-    : gpu(gpu), out(out), options(options), endMicros(nowMicros() + options.budget * 1e6) {}
+    : gpu(gpu), out(out), options(options), endMicros(nowMicros() + options.budget * 1e6) {
+  for (const std::string &text : options.configs)
+    byHand.push_back(parseConfig(text));
+}
 
 const Pool<sectile::bf16> &MemoryBench::noise() {
   if (!normalPool)
@@ -87,7 +93,7 @@ void MemoryBench::ratioToCopy(const LineInfo &info, int sets, const std::vector<
 
 void MemoryBench::attempt(const std::string &op, const std::string &shape,
                           const std::function<void()> &body) {
-  if (!options.wants(op))
+  if (!options.wants(op + "/" + shape))
     return;
   if (options.budget > 0 && nowMicros() > endMicros) {
     if (!saidOver)
@@ -105,6 +111,8 @@ void MemoryBench::attempt(const std::string &op, const std::string &shape,
 
 std::vector<sectile::Config> product(std::vector<std::pair<const char *, std::vector<int>>> picks,
                                      std::vector<int> warps) {
+  if (!byHand.empty())
+    return byHand;
   std::vector<sectile::Config> all{sectile::Config()};
   for (auto &[name, values] : picks) {
     std::vector<sectile::Config> more;
@@ -123,6 +131,8 @@ std::vector<sectile::Config> product(std::vector<std::pair<const char *, std::ve
 }
 
 std::vector<sectile::Config> wholeRows(std::int64_t cols) {
+  if (!byHand.empty())
+    return byHand;
   std::int64_t length = 16;
   while (length < cols)
     length *= 2;
@@ -146,6 +156,8 @@ std::vector<sectile::Config> wholeRows(std::int64_t cols) {
 }
 
 std::vector<sectile::Config> columnStrips() {
+  if (!byHand.empty())
+    return byHand;
   std::vector<sectile::Config> result{sectile::Config()};
   for (int rows : {8, 16, 32, 64})
     for (int cols : {64, 128, 256})
@@ -172,6 +184,7 @@ void memorySuite(Gpu &gpu, Output &out, const Options &options) {
   quantiseCases(bench);
   moveAndSumCases(bench);
   normBackwardCases(bench);
+  viewCases(bench);
 }
 
 } // namespace bench

@@ -294,5 +294,6 @@ void crossEntropyCases(MemoryBench &bench);
 void fusionCases(MemoryBench &bench);
 void quantiseCases(MemoryBench &bench);
 void moveAndSumCases(MemoryBench &bench);
+void viewCases(MemoryBench &bench);
 
 } // namespace bench

@@ -119,7 +119,23 @@ void addRmsNormCase(MemoryBench &bench, Shape shape) {
   bench.run(std::move(c), std::move(checks), true);
 }
 
-/// dx, and dw with db, each tuned on its own line; then both in one window.
+/// Rows that a program goes through, with as many elements of a row in a thread as fit beside their sums.
+std::vector<Config> rowsOfOneProgram(std::int64_t cols) {
+  std::vector<Config> all{Config()};
+  for (int warps : {4, 8, 16, 32})
+    for (int rows : {1, 2}) {
+      const std::int64_t elements = rows * cols / (32 * warps);
+      if (elements < 8 || elements > 32)
+        continue;
+      all.push_back(Config().set("BR", rows));
+      all.back().warps = warps;
+      all.push_back(all.back());
+      all.back().prefetch = 2;
+    }
+  return all;
+}
+
+/// dx, and dw with db, each tuned on its own line; then both in one window, and all in one pass.
 void layerNormBackwardCase(MemoryBench &bench, Shape shape) {
   auto [rows, cols] = shape;
   const std::int64_t height = rows;
@@ -217,6 +233,9 @@ void layerNormBackwardCase(MemoryBench &bench, Shape shape) {
                                  });
                                return calls;
                              }});
+  addCandidates(both, rowsOfOneProgram(cols), [&](const Config &config, std::size_t s) {
+    return sample::layerNormBackward.with(config).prepare(x[s], dy[s], w[0], mean[s], rstd[s], dx[s], dw[s], db[s]);
+  }, "one pass ");
   Checks bothChecks;
   bothChecks.push_back(checkDx());
   addWeightChecks(bothChecks);

@@ -545,7 +545,7 @@ class Completion(Cli):
         self.assertEqual(self.bash("run", "kernel.mlir", "--dev"), ["--device"])
         self.assertEqual(self.bash("run", "kernel.mlir", "--device", ""), ["executor", "gpu", "interpreter"])
         self.assertEqual(self.bash("explain", "kernel.mlir", "--"), sorted(
-            ["--help", "--arch", "--warps", "--cluster", "--stages", "--blocks", "--raster", "--split", "--async", "--pingpong", "--multicast", "--snake", "--streamk", "--overlap", "--keep",
+            ["--help", "--arch", "--warps", "--cluster", "--stages", "--blocks", "--raster", "--split", "--async", "--pingpong", "--multicast", "--snake", "--streamk", "--overlap", "--keep", "--persistent", "--prefetch", "--evict",
              "--arg", "--json", "--bandwidth"]))
         self.assertEqual(self.bash("explain", "--arch", "sm_9"), ["sm_90a"])
         self.assertEqual(self.bash("completion", ""), ["bash", "fish", "zsh"])

@@ -18,7 +18,8 @@ import tempfile
 
 LENGTHS = {1: (16, 77), 2: (16, 77), 3: (6, 19), 4: (3, 5), 5: (3, 5)}  # by the most axes of an argument
 SCHEDULES = ([], ["--warps=1"], ["--warps=2"], ["--warps=4"], ["--warps=8"], ["--warps=16"], ["--cluster=2"],
-             ["--cluster=4", "--warps=2"], ["--split=1"], ["--split=3"])
+             ["--cluster=4", "--warps=2"], ["--split=1"], ["--split=3"], ["--prefetch=2"], ["--persistent=2", "--evict=2"],
+             ["--persistent=2", "--prefetch=2"], ["--persistent=2", "--prefetch=2", "--cluster=2"])
 # Of kernels with products: with pipelines, by the compiler's choice and by hand.
 PIPELINES = ([], ["--stages=2"], ["--stages=3", "--warps=4"], ["--stages=4", "--warps=8"], ["--raster=2"])
 NAMES = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i1": "bool", **{f"ui{n}": f"u{n}" for n in (8, 16, 32, 64)}}

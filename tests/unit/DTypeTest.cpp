@@ -370,6 +370,9 @@ TEST_CASE("bounds of dims from the axes that tiles cover", "[artifact]") {
   CHECK(bounds({tensor(DType::bf16, 5, 1001), tensor(DType::f32, 5, 1001), scalar, tensor(DType::u8, 1, 1001)},
                {{0, 1, 1024}}) == R{{0, 1017}, {0, 1021}, {0, 0}, {0, 1009}});
   CHECK(bounds({tensor(DType::bf16, 5, 1023)}, {{0, 1, 1024}}) == R{{0, 1024}});
+  // Where the tile has room for it, a line of 128 bytes less one element.
+  CHECK(bounds({tensor(DType::bf16, 5, 801), tensor(DType::f32, 5, 801)}, {{0, 1, 1024}}) == R{{0, 961}, {0, 993}});
+  CHECK(bounds({tensor(DType::bf16, 4, 12345)}, {{0, 1, 14336}}) == R{{0, 14273}});
   // A dim that is longer than the tile is not bounded by it; the least bound of several counts.
   CHECK(bounds({tensor(DType::f32, 8, 64), tensor(DType::f32, 8, 128)}, {{0, 1, 64}}) == R{{0, 64}, {0, 0}});
   CHECK(bounds({tensor(DType::f32, 8, 64), tensor(DType::f32, 8, 128)}, {{1, 1, 128}, {0, 1, 64}}) == R{{0, 64}, {0, 128}});

@@ -124,6 +124,27 @@ TEST_CASE("split: initial values count once", "[passes][split][sim]") {
   checkParts<f32>(columns(DType::f32, "2.0", binary("mul", DType::f32), "max"), 11, 40);
 }
 
+TEST_CASE("split: trips that write rows of their own", "[passes][split][sim]") {
+  const std::string tile = tileType({4, 32}, DType::i32), in = tensorType(2, DType::i32);
+  const std::string text = columns(DType::i32, "0", binary("add", DType::i32) + "\n%d = tile.binary mul %x, %x : " + tile +
+                                                        "\ntile.store %d, %X[%i, %c] : " + tile + ", " + in, "sum");
+  for (std::int64_t rows : {1, 4, 30}) {
+    Host<i32> before = numbers<i32>({rows, 40}), x = before, sums({1, 40}, -1);
+    interpret(text, x, sums);
+    for (std::int64_t parts : {1, 2, 3, 1000}) {
+      Interpreted kernel(text);
+      std::string messages;
+      REQUIRE(lower(*kernel.module, 0, messages));
+      REQUIRE(isSplit(*kernel.module));
+      Host<i32> got = before, y({1, 40}, -1);
+      runOnThreads(*kernel.module, std::vector<KernelArg>{got.arg(), y.arg()}, parts);
+      INFO("rows " << rows << ", parts " << parts);
+      CHECK(got.data == x.data);
+      CHECK(y.data == sums.data);
+    }
+  }
+}
+
 TEST_CASE("split: forms of accumulation", "[passes][split][sim]") {
   std::string tile = tileType({4, 32}, DType::i32), flags = tileType({4, 32}, DType::boolean);
   auto check = [&](const std::string &body) { checkParts<i32>(columns(DType::i32, "0", body, "sum"), 37, 33); };
@@ -149,7 +170,16 @@ TEST_CASE("split: loops that do more than accumulate stay whole", "[passes][spli
   CHECK_FALSE(form("%next = tile.binary add %acc, %acc : " + tile));
   CHECK_FALSE(form("%a = tile.binary mul %acc, %x : " + tile + "\n%next = tile.binary add %acc, %a : " + tile));
   CHECK_FALSE(form("%a = tile.binary mul %acc, %x : " + tile + "\n%next = tile.binary add %a, %x : " + tile));
-  CHECK_FALSE(form("%next = tile.binary add %acc, %x : " + tile + "\ntile.store %x, %X[%i, %c] : " + tile + ", " + in));
+  // A trip may write its own rows, also over what it has read; rows of other trips it may not, nor read what those write.
+  auto stores = [&](const std::string &more) { return form("%next = tile.binary add %acc, %x : " + tile + "\n" + more); };
+  CHECK(stores("tile.store %x, %X[%i, %c] : " + tile + ", " + in));
+  CHECK_FALSE(stores("tile.store %x, %X[%zero, %c] : " + tile + ", " + in));
+  CHECK_FALSE(stores("tile.store %x, %X[%c, %i] : " + tile + ", " + in));
+  CHECK_FALSE(stores("%w = tile.load %X[%zero, %c] : " + in + " -> " + tile + "\ntile.store %w, %X[%i, %c] : " + tile + ", " + in));
+  CHECK_FALSE(stores("%j = tile.binary add %i, %one : index\ntile.store %x, %X[%j, %c] : " + tile + ", " + in));
+  std::string taller = columns(DType::i32, "0", binary("add", DType::i32) + "\ntile.store %x, %X[%i, %c] : " + tile + ", " + in, "sum");
+  taller.replace(taller.find("step %four"), 10, "step %one");
+  CHECK_FALSE(splits(taller));
   CHECK_FALSE(splits(columns(DType::i32, "0", binary("add", DType::i32), "sum"), 1));
   // Sums of 16 bits would be rounded more often; their extremes are exact.
   for (DType narrow : {DType::f16, DType::bf16}) {
