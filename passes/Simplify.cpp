@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// \file Simplify: folds, dead code and loop-carried values that do not change.
+/// \file Simplify: folds, dead code, loop-carried values and small loads that do not change.
 ///
 /// Before: anything. After: the same meaning in ops of the same dialects. The upstream canonicalizer is not
 /// used as it brings in `arith` ops for branches, which the later stages do not take.
 
 #include "ir/IndexFacts.h"
 #include "passes/Passes.h"
+#include "passes/Support.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -81,6 +82,31 @@ struct CompareWithMin : OpRewritePattern<tileir::CompareOp> {
   }
 };
 
+/// A few elements that every iteration loads anew from memory that the loop does not write are loaded before it.
+template <class Load> struct HoistLoad : OpRewritePattern<Load> {
+  using OpRewritePattern<Load>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Load op, PatternRewriter &rewriter) const override {
+    constexpr int64_t mostElements = 1024; // a row or a column: few registers throughout the loop
+    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    if (!loop || !llvm::all_of(op->getOperands(), [&](Value v) { return loop.isDefinedOutsideOfLoop(v); }) ||
+        (passes::isTile(op.getResult()) && llvm::product_of(tileir::shapeOf(op.getType())) > mostElements))
+      return failure();
+    auto func = op->template getParentOfType<func::FuncOp>();
+    const bool writes = loop.getBody()->walk([&](Operation *other) {
+                              if (auto store = dyn_cast<tgpu::GlobalStoreOp>(other))
+                                return passes::mayShareMemory(func, store.getX(), op.getX()) ? WalkResult::interrupt() : WalkResult::advance();
+                              return other->getNumRegions() || isMemoryEffectFree(other) || isa<tgpu::GlobalLoadOp, tgpu::GlobalGatherOp>(other)
+                                         ? WalkResult::advance()
+                                         : WalkResult::interrupt();
+                            }).wasInterrupted();
+    if (writes)
+      return failure();
+    rewriter.moveOpBefore(op, loop);
+    return success();
+  }
+};
+
 /// A branch that gives the same value either way, or one that nobody uses.
 struct NarrowBranch : OpRewritePattern<scf::IfOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -126,7 +152,7 @@ struct Simplify : sectile::passes::impl::SimplifyPassBase<Simplify> {
     for (RegisteredOperationName op : context->getRegisteredOperations())
       if (isa<tileir::TileDialect>(op.getDialect()))
         op.getCanonicalizationPatterns(set, context);
-    set.add<HoistMinMax, NarrowBranch, CompareWithMin>(context);
+    set.add<HoistMinMax, NarrowBranch, CompareWithMin, HoistLoad<tgpu::GlobalLoadOp>, HoistLoad<tgpu::GlobalGatherOp>>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

@@ -74,7 +74,8 @@ Attended attendRows(Tile q, At start, At at, Tile last, Tensor<const T, 4> K, Te
     if constexpr (isMasked)
       s = keep(apply<variant.mask>(here), s);
     Tile p = st.update(s, o);
-    Tile v = V.load({member, hk, j, 0}, {1, 1, BN, DV}).drop(0, 1);
+    Tile v =
+        V.load({member, hk, j, 0}, {1, 1, BN, DV}).fill(0).drop(0, 1); // o has all lanes, also without keys
     o = mma(cast<T>(apply<variant.weight>(p, here)), v, o);
   }
   return {apply<variant.result>(st.finish(o), at), st.lse()};

@@ -51,7 +51,7 @@ inline constexpr Variant documents{
         },
     .reach =
         [](At first, Tile last, Tile keys, Tensor<const i32, 2> begins) {
-          return Keys{cast<Index>(begins.at(first.b, first.q)), min(keys, last + 1)};
+          return Keys{max(0, cast<Index>(begins.at(first.b, first.q))), min(keys, last + 1)};
         }};
 
 /// Several documents in one sequence in any order, by the document of each position, [B, S].
