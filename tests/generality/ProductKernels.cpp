@@ -557,7 +557,7 @@ std::string emit(const Product &p, const char *stage, const char *arch) {
 template <class TA, class TB, class Acc, class Out, MmaPolicy policy = MmaPolicy::exact>
 constexpr ProductTypes row(const char *name) {
   return {name,
-          std::is_integral_v<TA> ? "IGMMA" : sizeof(TA) == 2 ? "HGMMA" : nullptr,
+          std::is_integral_v<TA> ? "IGMMA" : sizeof(TA) == 2 ? "HGMMA" : sizeof(TA) == 1 ? "QGMMA" : nullptr,
           std::is_integral_v<TA>,
           std::is_same_v<TA, TB>,
           !std::is_same_v<TA, f32> || policy == MmaPolicy::tf32,

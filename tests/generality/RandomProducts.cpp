@@ -222,7 +222,10 @@ Variant variant(std::size_t types, int major, TileChoice c, Form form = Form::pl
   p.schedule.warps = c.warps;
   p.schedule.stages = c.stages;
   p.a = p.b = p.c = dense(p.M, p.N);
-  v.expect = t.expect;
+  // Short sums of fp8 lie beside those that they are added to: for wide tiles there are no registers, and warps multiply.
+  const int threads = 32 * (c.warps ? c.warps : c.m >= 128 ? 8 : 4);
+  const bool isTooWide = t.expect == std::string_view("QGMMA") && 2 * c.m * c.n / threads > 200;
+  v.expect = isTooWide ? nullptr : t.expect;
   // A whole tile of old values beside 128 sums; four conversions at a time beside as many.
   if (c.m * c.n == 128 * 256 && epilogue == Epilogue::accumulate)
     v.spillBytes = 256;
@@ -257,7 +260,8 @@ std::vector<Variant> productVariants() {
       continue;
     if (t.expect) // others have no pipelines whose stages can be chosen
       for (TileChoice c : {TileChoice{128, 256, 64, 8, 3}, {64, 256, 64, 4, 4}, {128, 128, 64, 4, 2}, {64, 64, 64, 4, 8}})
-        all.push_back(variant(types, 2, {c.m, c.n, c.k * deep, c.warps, c.stages}));
+        if (Variant v = variant(types, 2, {c.m, c.n, c.k * deep, c.warps, c.stages}); v.expect)
+          all.push_back(v);
     if (types == 0)
       for (Epilogue end : {Epilogue::bias, Epilogue::gelu, Epilogue::relu, Epilogue::accumulate, Epilogue::initial})
         all.push_back(variant(types, 2, {128, 256, 64, 0, 0}, Form::plain, end));
@@ -273,7 +277,7 @@ std::vector<Variant> productVariants() {
             p.M = p.N = p.K = length;
             p.a = p.b = {{length, length}, {pitch, 1}, 0};
             v.name += fmt::format("_copies{}", bytes);
-            if (t.bytesA == 2 || major == 2)
+            if (v.expect && (t.bytesA == 2 || major == 2))
               all.push_back(v);
           }
     if (t.sameOperands)
