@@ -391,10 +391,6 @@ void EmitContext::emitBlockNumber(tgpu::BlockNumberOp op) {
     number = b.CreateUDiv(number, i32(cluster));
     count = b.CreateUDiv(count, i32(cluster));
   }
-  if (cluster > 1) { // the blocks of a cluster follow each other
-    number = b.CreateUDiv(number, i32(cluster));
-    count = b.CreateUDiv(count, i32(cluster));
-  }
   if (groups > 1) { // the first groups of all blocks before the second ones
     number = b.CreateAdd(number, b.CreateMul(group, count));
     count = b.CreateMul(count, i32(groups));

@@ -67,10 +67,10 @@ int detail::coverBucket(std::int64_t length) {
     return least;
   if (length >= most)
     return most;
-  // Half steps where what is left as a power of two still gives every thread of a block its vectors: a factor of 3
-  // repeats them. Finer ones (13 * 1024) would leave threads without elements of their own, or with narrower vectors.
+  // Steps between powers of two where what is left as a power of two still gives every thread of a block its vectors: factors
+  // of 3, 5 and 7 repeat them. Finer ones (13 * 1024) would leave threads without elements of their own, or with narrower vectors.
   const int bits = std::bit_width(static_cast<std::uint64_t>(length - 1));
-  const std::int64_t step = std::int64_t(1) << (length > 2048 ? bits - 2 : bits);
+  const std::int64_t step = std::int64_t(1) << (length > 8192 ? bits - 3 : length > 2048 ? bits - 2 : bits);
   return static_cast<int>((length + step - 1) / step * step);
 }
 
@@ -172,6 +172,8 @@ std::string Config::str() const {
     add("streamk", streamk);
   if (overlap)
     add("overlap", overlap);
+  if (keep)
+    add("keep", keep);
   if (persistent)
     add("persistent", persistent);
   if (prefetch)
@@ -188,7 +190,7 @@ std::size_t Config::hash() const { return std::hash<std::string>()(str()); }
 bool Config::operator==(const Config &other) const {
   return warps == other.warps && stages == other.stages && cluster == other.cluster &&
          raster == other.raster && repack == other.repack && blocks == other.blocks && split == other.split &&
-         async == other.async && pingpong == other.pingpong && multicast == other.multicast && snake == other.snake && streamk == other.streamk && overlap == other.overlap &&
+         async == other.async && pingpong == other.pingpong && multicast == other.multicast && snake == other.snake && streamk == other.streamk && overlap == other.overlap && keep == other.keep &&
          persistent == other.persistent && prefetch == other.prefetch && evict == other.evict &&
          std::equal(named.begin(), named.end(), other.named.begin(), other.named.end(),
                     [](const auto &a, const auto &b) {

@@ -10,6 +10,7 @@
 #include "ir/base/ShufflePlan.h"
 #include "passes/LayoutCost.h"
 #include "passes/SharedAccesses.h"
+#include "passes/Remarks.h"
 #include "passes/Support.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -114,7 +114,6 @@ VariantKey makeKey(const detail::KernelDesc &kernel, const Device &device, std::
     key.add(static_cast<std::uint64_t>(overrides->warps) << 32 | static_cast<std::uint32_t>(overrides->stages));
     key.add(static_cast<std::uint64_t>(overrides->cluster) << 32 | static_cast<std::uint32_t>(overrides->raster));
     key.add(static_cast<std::uint64_t>(overrides->split) << 32 | static_cast<std::uint32_t>(overrides->blocks));
-    key.add(static_cast<std::uint64_t>(overrides->keep));
     key.add(static_cast<std::uint64_t>(overrides->pingpong) << 32 | static_cast<std::uint32_t>(overrides->multicast));
     key.add(static_cast<std::uint64_t>(overrides->snake) << 32 | static_cast<std::uint32_t>(overrides->streamk));
     key.add(static_cast<std::uint64_t>(overrides->overlap) << 32 | static_cast<std::uint32_t>(overrides->async));

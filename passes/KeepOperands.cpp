@@ -125,7 +125,7 @@ public:
     SmallVector<tgpu::StageLoadOp> loads;
     func.walk([&](tgpu::StageLoadOp load) { loads.push_back(load); });
     for (tgpu::StageLoadOp load : loads)
-      if (isKept(load) && (always || fits(load)))
+      if (isKept(load) && (always || (hasFixedTrips(load) && fits(load))))
         keep(load);
   }
 
@@ -144,6 +144,20 @@ private:
       inLoop |= product->getBlock() != load->getBlock();
     }
     return inLoop;
+  }
+
+  /// Whether every program takes as many trips. By rule only then: measured, full attention gains 1 to 2.5 %, causal loses 7 to 11 %.
+  static bool hasFixedTrips(tgpu::StageLoadOp load) {
+    return llvm::all_of(load->getUsers(), [&](Operation *user) {
+      for (auto loop = user->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
+        if (isOfProgram(loop.getLowerBound()) || isOfProgram(loop.getUpperBound()))
+          return false;
+      return true;
+    });
+  }
+  static bool isOfProgram(Value v) {
+    Operation *op = v.getDefiningOp();
+    return op && (isa<GridOp>(op) || llvm::any_of(op->getOperands(), [](Value o) { return isOfProgram(o); }));
   }
 
   bool fits(tgpu::StageLoadOp load) {

@@ -14,6 +14,7 @@
 /// the first and stores nothing. Other kernels are unchanged.
 
 #include "passes/Passes.h"
+#include "passes/Remarks.h"
 #include "passes/Support.h"
 
 #include "ir/ProgramOrder.h"
@@ -186,8 +187,6 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
   }
 
 private:
-  bool isStaged = false; ///< the kernel has staged loads
-
   bool isStaged = false; ///< the kernel has staged loads
 
   // --- pairs

@@ -47,11 +47,6 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   MakePersistentPassOptions persist;
   persist.raster = options.schedule.raster;
   persist.snake = options.schedule.snake;
-  persist.persistent = options.schedule.persistent;
-  PrefetchLoadsPassOptions ahead;
-  ahead.prefetch = options.schedule.prefetch;
-  HintEvictionPassOptions hint;
-  hint.evict = options.schedule.evict;
   ShareLoadsPassOptions share;
   share.multicast = options.schedule.multicast;
   persist.persistent = options.schedule.persistent;

@@ -319,7 +319,7 @@ private:
       else if (member->hasAttr(tgpu::sharedLoadAttr))
         issueHalf(b, member, offsets, g.pipe, int64_t(i));
       else
-        tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i));
+        tgpu::TmaLoadOp::create(b, member.getLoc(), member.getX(), offsets, member.getMap(), g.pipe, int64_t(i), IntegerAttr());
     }
     if (g.copies())
       tgpu::AsyncArriveOp::create(b, g.loads.back().getLoc(), g.pipe);

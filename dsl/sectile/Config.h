@@ -84,15 +84,15 @@ public:
   /// For the library itself: keeps what was set by hand alone; the names asked for, in order.
   void forgetAsked();
   std::string askedNames() const;
+  /// Takes over what a part of a composed kernel asked for, each name behind `prefix`; the covers of parameter i are then
+  /// of parameter params[i], plain numbers where that is -1.
+  void adopt(std::string_view prefix, const Config &part, std::span<const int> params);
 
 private:
   int coverParameter(std::string_view name, const detail::TracedTensor &x, int rank, int axis,
                      std::source_location loc);
   std::map<std::string, Value, std::less<>> named;
 };
-  /// Takes over what a part of a composed kernel asked for, each name behind `prefix`; the covers of parameter i are then
-  /// of parameter params[i], plain numbers where that is -1.
-  void adopt(std::string_view prefix, const Config &part, std::span<const int> params);
 
 namespace detail {
 /// The bucket of Config::cover for this length; at most 2^30, which longer axes exceed.

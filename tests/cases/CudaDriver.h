@@ -46,9 +46,9 @@ private:
 };
 
 /// Captures what `work` puts on the stream; replays it.
-class Graph {
+class DriverGraph {
 public:
-  template <class F> Graph(const CudaDriver &cuda, void *stream, F work) : cuda(cuda), stream(stream) {
+  template <class F> DriverGraph(const CudaDriver &cuda, void *stream, F work) : cuda(cuda), stream(stream) {
     constexpr int threadLocal = 1;
     cuda("cuStreamBeginCapture_v2", stream, threadLocal);
     try {
@@ -61,9 +61,9 @@ public:
     cuda("cuStreamEndCapture", stream, &graph);
     cuda("cuGraphInstantiateWithFlags", &exec, graph, 0ull);
   }
-  ~Graph() { destroy(); }
-  Graph(const Graph &) = delete;
-  Graph &operator=(const Graph &) = delete;
+  ~DriverGraph() { destroy(); }
+  DriverGraph(const DriverGraph &) = delete;
+  DriverGraph &operator=(const DriverGraph &) = delete;
   void launch() { launch(stream); }
   void launch(void *on) { cuda("cuGraphLaunch", exec, on); }
 

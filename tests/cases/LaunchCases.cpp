@@ -93,7 +93,7 @@ SECTILE_CASE_ALONE("P24a") {
   CudaDriver cuda;
   // Cold: a clear error that leaves the stream usable, or a graph that is right.
   try {
-    Graph graph(cuda, stream.native(), [&] { threeXPlusOne(stream, x, y); });
+    DriverGraph graph(cuda, stream.native(), [&] { threeXPlusOne(stream, x, y); });
     graph.launch();
     stream.synchronize();
     run.same(y.toHost(), want, "cold");
@@ -103,7 +103,7 @@ SECTILE_CASE_ALONE("P24a") {
   threeXPlusOne(stream, x, y); // warm
   stream.synchronize();
   run.same(y.toHost(), want, "warm");
-  Graph graph(cuda, stream.native(), [&] { threeXPlusOne(stream, x, y); });
+  DriverGraph graph(cuda, stream.native(), [&] { threeXPlusOne(stream, x, y); });
   for (int i = 0; i < 100; ++i) {
     y.fillBytes(0xFF);
     graph.launch();
@@ -113,7 +113,7 @@ SECTILE_CASE_ALONE("P24a") {
   auto call = threeXPlusOne.prepare(x, y);
   call(stream);
   stream.synchronize();
-  Graph prepared(cuda, stream.native(), [&] { call(stream); });
+  DriverGraph prepared(cuda, stream.native(), [&] { call(stream); });
   y.fillBytes(0xFF);
   prepared.launch();
   stream.synchronize();
@@ -139,7 +139,7 @@ SECTILE_CASE("P24b") {
   run.stream().synchronize();
   verify(8);
   std::optional<CudaDriver> cuda;
-  std::optional<Graph> graph;
+  std::optional<DriverGraph> graph;
   if (run.isGpu()) {
     cuda.emplace();
     graph.emplace(*cuda, run.stream().native(), launch);

@@ -145,7 +145,7 @@ SECTILE_CASE_ALONE("P23e/graph") {
   columnSums(stream, x, y); // warm
   stream.synchronize();
   CudaDriver cuda;
-  Graph graph(cuda, stream.native(), [&] { columnSums(stream, x, captured); });
+  DriverGraph graph(cuda, stream.native(), [&] { columnSums(stream, x, captured); });
   for (int i = 0; i < 100; ++i) {
     captured.fillBytes(0xFF);
     stream.synchronize();

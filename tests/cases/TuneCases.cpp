@@ -128,7 +128,7 @@ SECTILE_CASE_ALONE("P24a/tuned") { // the first call of a tuned kernel comes whi
   out.fillBytes(0);
   stream.synchronize();
   CudaDriver cuda;
-  Graph cold(cuda, stream.native(), [&] { addTo.autotune(enough)(stream, x, out); });
+  DriverGraph cold(cuda, stream.native(), [&] { addTo.autotune(enough)(stream, x, out); });
   run.check(!record.isThere(), "it was tuned during the capture");
   cold.launch();
   stream.synchronize();
@@ -137,7 +137,7 @@ SECTILE_CASE_ALONE("P24a/tuned") { // the first call of a tuned kernel comes whi
   stream.synchronize();
   run.check(record.isThere(), "nothing was tuned");
   run.same(out.toHost(), make<f32>(n, [](auto i) { return 2 * i; }), "warm");
-  Graph graph(cuda, stream.native(), [&] { addTo.autotune(enough)(stream, x, out); });
+  DriverGraph graph(cuda, stream.native(), [&] { addTo.autotune(enough)(stream, x, out); });
   for (int i = 0; i < 100; ++i)
     graph.launch();
   stream.synchronize();
