@@ -94,7 +94,7 @@ TEST_CASE("graph: a graph with a workspace can be captured, and has other memory
           const std::vector<float> want = y.toHost();
           y.fillBytes(0);
           cases::CudaDriver cuda;
-          cases::Graph captured(cuda, stream.native(), [&] { call(stream); });
+          cases::DriverGraph captured(cuda, stream.native(), [&] { call(stream); });
           for (int i = 0; i < 10; ++i) {
             captured.launch(other.native());
             call(stream);
