@@ -2,10 +2,10 @@
 /// \file CheckResources: target limits as errors at the user's line.
 ///
 /// Before: placed memory. After: unchanged; fails with both numbers if shared memory or registers pass the
-/// target's limits, or tiles alive at once those of a thread by far.
+/// target's limits, or sums of products those of a thread by far.
 
 #include "passes/Passes.h"
-#include "passes/RegisterPeak.h"
+#include "passes/Support.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_CHECKRESOURCESPASS
@@ -22,9 +22,9 @@ namespace {
 /// A tile larger than this multiple of the register file of a thread is refused: it would only spill, and its
 /// code would be unrolled without measure.
 constexpr int64_t spillFactor = 8;
-/// The same of all tiles that are alive at once around matrix instructions, of which there is one for each piece of a tile: the
-/// assembler looks for places for minutes, and the code would do nothing but spill. In halves; fewer where products are
-/// asynchronous, which the assembler would make wait for each other.
+/// The same of the sums of a product and of what the loops around it carry, which registers hold from one matrix instruction to the
+/// next: the assembler looks for places for minutes, and the code would do nothing but spill. In halves; fewer where products
+/// are asynchronous, which the assembler would make wait for each other.
 constexpr int64_t productHalves = 4, asynchronousHalves = 3;
 
 struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResources> {
@@ -38,30 +38,52 @@ struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResou
           << "has no launch geometry or no known target [check_resources_c3]; run sectile-select-mma first";
       return signalPassFailure();
     }
-    if (failed(checkShared(func, launch, *target)) || failed(checkRegisters(func, launch, *target)) || failed(checkPeak(func, launch, *target)))
+    if (failed(checkShared(func, launch, *target)) || failed(checkRegisters(func, launch, *target)) || failed(checkSums(func, launch, *target)))
       signalPassFailure();
   }
 
-  LogicalResult checkPeak(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
-    bool hasProduct = false, isAsynchronous = false;
-    func.walk([&](Operation *op) {
-      hasProduct |= isa<tgpu::MmaSyncOp, tgpu::WgmmaOp>(op);
-      isAsynchronous |= isa<tgpu::WgmmaOp>(op);
-    });
-    if (!hasProduct)
-      return success();
-    LayoutCache layouts(&getContext());
-    const RegisterPeak peak = registerPeak(func.getBody(), layouts, /*initialApart=*/false);
+  /// Of the sums of `product` and of what the loops around it carry, the registers of a thread.
+  static int64_t registersHeld(Operation *product, LayoutCache &layouts) {
+    auto sumsOf = [](Operation *op) -> Value {
+      if (auto wgmma = dyn_cast_or_null<tgpu::WgmmaOp>(op))
+        return wgmma.getAcc();
+      auto sync = dyn_cast_or_null<tgpu::MmaSyncOp>(op);
+      return sync ? sync.getAcc() : Value();
+    };
+    int64_t bytes = 0;
+    auto add = [&](Value v) {
+      auto tile = dyn_cast<RankedTensorType>(v.getType());
+      if (tile && tile.getEncoding())
+        bytes += int64_t(layouts.of(v).numRegs()) * int64_t(byteSize(*dtypeOfType(tile.getElementType())));
+    };
+    for (auto loop = product->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
+      llvm::for_each(loop.getRegionIterArgs(), add);
+    Value sums = sumsOf(product);
+    while (Value earlier = sumsOf(sums.getDefiningOp()))
+      sums = earlier;
+    if (!isa<BlockArgument>(sums))
+      add(product->getResult(0));
+    return bytes / 4;
+  }
+
+  LogicalResult checkSums(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {
     const int64_t threads = (launch.getWarps() + launch.getProducers()) * target.warpSize;
     int64_t has = std::min<int64_t>(target.registersPerThread, target.registersPerSm / threads);
     for (auto roles : func.getOps<tgpu::RolesOp>()) // what the producer gives away
       has = std::max<int64_t>(has, int64_t(roles.getConsumerRegs()));
-    if (2 * peak.registers() <= (isAsynchronous ? asynchronousHalves : productHalves) * has)
-      return success();
-    return mlir::emitError(peak.at->getLoc())
-           << "needs about " << peak.registers() << " registers in each of " << launch.getWarps() * target.warpSize
-           << " threads for the tiles that are alive here, " << target.arch << " has " << has
-           << " per thread [check_resources_c4]; pick smaller tiles or more warps";
+    LayoutCache layouts(&getContext());
+    auto result = func.walk([&](Operation *op) {
+      if (!isa<tgpu::MmaSyncOp, tgpu::WgmmaOp>(op))
+        return WalkResult::advance();
+      const int64_t held = registersHeld(op, layouts);
+      if (2 * held <= (isa<tgpu::WgmmaOp>(op) ? asynchronousHalves : productHalves) * has)
+        return WalkResult::advance();
+      op->emitError() << "needs " << held << " registers in each of " << launch.getWarps() * target.warpSize
+                      << " threads for sums of products and what loops carry, " << target.arch << " has " << has
+                      << " per thread [check_resources_c4]; pick smaller tiles or more warps";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
   }
 
   LogicalResult checkShared(func::FuncOp func, tgpu::LaunchAttr launch, const Target &target) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of a product, and what it reads, that one warp cannot hold by far.
-// EXPECT: registers in each of 32 threads for the tiles that are alive here, sm_90a has 255 per thread
+// Sums of a product that one warp cannot hold by far.
+// EXPECT: registers in each of 32 threads for sums of products and what loops carry, sm_90a has 255 per thread
 // EXPECT: with warps=1
 // EXPECT: [check_resources_c4]
 #include "tests/support/ExpectError.h"
