@@ -179,8 +179,10 @@ mlir::LogicalResult EmitContext::emitFillOutside(tgpu::FillOutsideOp op) {
     }
   llvm::BasicBlock *end = b.GetInsertBlock();
   llvm::BranchInst *leave = b.CreateBr(after);
-  // Elements of 16 bits meet in pairs, as they are: alone each would be taken out of its register and put back.
-  const bool inPairs = x.size() % 2 == 0 && x[0]->getType()->getPrimitiveSizeInBits() == 16;
+  // What goes on to a product from registers meets in pairs of 16 bits, as it is: alone each would be taken out of its register and
+  // put back. What goes to shared memory is taken apart anyway.
+  const bool toProduct = llvm::any_of(op.getResult().getUsers(), [](mlir::Operation *user) { return llvm::isa<tgpu::WgmmaOp>(user); });
+  const bool inPairs = toProduct && x.size() % 2 == 0 && x[0]->getType()->getPrimitiveSizeInBits() == 16;
   auto words = [&](const Regs &all, llvm::Instruction *where) {
     b.SetInsertPoint(where);
     Regs r;

@@ -25,7 +25,7 @@ constexpr int64_t spillFactor = 8;
 /// The same of the sums of a product and of what the loops around it carry, which registers hold from one matrix instruction to the
 /// next: the assembler looks for places for minutes, and the code would do nothing but spill. In halves; fewer where products
 /// are asynchronous, which the assembler would make wait for each other.
-constexpr int64_t productHalves = 4, asynchronousHalves = 3;
+constexpr int64_t productHalves = 7, asynchronousHalves = 3;
 
 struct CheckResources : sectile::passes::impl::CheckResourcesPassBase<CheckResources> {
   void runOnOperation() override {

@@ -113,7 +113,9 @@ private:
   BufferPlace placeFor(const Layout &src, const Layout &dst, ArrayRef<int64_t> shape, Type element, bool crosses = false) {
     BufferPlace best{llvm::to_vector(llvm::seq<int64_t>(0, int64_t(shape.size()))), swizzleFor(src, dst, shape, element, crosses)};
     const int last = int(shape.size()) - 1;
-    for (int axis = 0; axis < last && !crosses; ++axis) {
+    if (crosses || byteSize(*dtypeOfType(element)) < 2) // bytes of a turned tile are put together one by one, in registers that products need
+      return best;
+    for (int axis = 0; axis < last; ++axis) {
       if (src.contiguousRun(axis) <= src.contiguousRun(last) && dst.contiguousRun(axis) <= dst.contiguousRun(last))
         continue;
       SmallVector<int64_t> order;

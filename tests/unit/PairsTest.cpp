@@ -201,7 +201,7 @@ TEST_CASE("pairs: what CheckPipeline refuses", "[passes][pipes][pairs]") {
                   offset.set(sum.getA() == v ? sum.getB() : sum.getA());
         }) == "both halves of a buffer of pipe 0 come from the same place [check_pipeline_c20]; one offset must move with the "
               "block's rank");
-  CHECK(refusal([&](LoweredProduct &k) {
+  CHECK_THAT(refusal([&](LoweredProduct &k) {
           auto load = shared(k);
           mlir::OpBuilder b(load);
           mlir::Value one = tgpu::PairRankOp::create(b, load.getLoc(), b.getIndexType());
@@ -210,8 +210,9 @@ TEST_CASE("pairs: what CheckPipeline refuses", "[passes][pipes][pairs]") {
               offset.set(tileir::BinaryOp::create(b, load.getLoc(), one.getType(), tileir::BinaryFn::k_add, offset.get(), one));
               break;
             }
-        }).find("is not proved to be that of the pair's tile and this block's half of it [check_pipeline_c20]; it must be the "
-                "tile's offset plus the block's rank times the length of half") != std::string::npos);
+        }),
+             Catch::Matches("offset [0-9] of half a buffer of pipe 0 is not proved to be that of the pair's tile and this block's half "
+                            "of it \\[check_pipeline_c20\\]; it must be the tile's offset plus the block's rank times the length of half"));
   CHECK(refusal([&](LoweredProduct &k) { k.all<tgpu::PipeReleaseOp>().front().setPair(false); }) ==
         "a slot of pipe 0 is released to 1 block, and 2 fill it [check_pipeline_c19]; release it to the pair");
   CHECK(refusal([&](LoweredProduct &k) {

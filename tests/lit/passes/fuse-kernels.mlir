@@ -6,7 +6,7 @@
 // y = x + x, z = y * b: the tensor between them is no argument any more, and its rounding to bf16 is left out.
 // CHECK-LABEL: func.func @twice_scale
 // CHECK-SAME: (%arg0: !tile.tensor<2, bf16> {{.*}}, %arg1: !tile.tensor<2, bf16> {{.*}}, %arg2: !tile.tensor<2, f32>
-// CHECK: %[[P:.*]]:2 = tile.grid %arg0 [64, 32]
+// CHECK: %[[P:.*]]:2 = tile.grid %arg{{[0-9]+}} [64, 32]
 // CHECK-NOT: tile.grid
 // CHECK: %[[X:.*]] = tile.load %arg0[%[[P]]#0, %[[P]]#1]
 // CHECK: %[[W:.*]] = tile.cast %[[X]]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which loads two blocks share: those of which nothing depends on the place along one axis, the larger ones of two axes; by rule
-// only beside products whose first operands are in registers.
+// Which loads two blocks share: those of which nothing depends on the place along one axis, the larger ones of two axes; by rule none.
 // RUN: sectile-opt %s --pass-pipeline='builtin.module(func.func(sectile-share-loads{multicast=2}))' | FileCheck %s
 // RUN: sectile-opt %s --pass-pipeline='builtin.module(func.func(sectile-share-loads))' | FileCheck %s --check-prefix=RULE
 // RUN: sectile-opt %s --pass-pipeline='builtin.module(func.func(sectile-share-loads{multicast=1}))' | FileCheck %s --check-prefix=NEVER
