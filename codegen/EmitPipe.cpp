@@ -168,6 +168,14 @@ static bool isFilledByPair(tgpu::PipeCreateOp pipe) {
   });
 }
 
+/// Threads move what lies in a slot to registers.
+static bool isReadByThreads(tgpu::PipeCreateOp pipe) {
+  return llvm::any_of(pipe->getUsers(), [](mlir::Operation *user) {
+    auto wait = llvm::dyn_cast<tgpu::PipeWaitOp>(user);
+    return wait && llvm::any_of(wait->getUsers(), [](mlir::Operation *reader) { return llvm::isa<tgpu::CopyOutOp>(reader); });
+  });
+}
+
 /// Barriers, then the branch by role: all warps of the producers' warpgroup give registers away before one thread of
 /// its first warp, or where they copy all threads, go on.
 mlir::LogicalResult EmitContext::emitRoles(tgpu::RolesOp op) {
@@ -349,6 +357,8 @@ mlir::LogicalResult EmitContext::emitPipeWait(tgpu::PipeWaitOp op) {
 /// the products, whose reads are over. The place moves on only if there is something to release.
 mlir::LogicalResult EmitContext::emitPipeRelease(tgpu::PipeReleaseOp op) {
   PipeState &p = pipe(op.getPipe());
+  if (isReadByThreads(p.op)) // one lane arrives for all: what the others read must have come to them
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {i32(-1)});
   llvm::Value *held = b.CreateLoad(b.getInt32Ty(), p.held), *slot = b.CreateLoad(b.getInt32Ty(), p.release.slot);
   llvm::Value *releases = b.CreateICmpUGT(held, i32(std::int64_t(op.getKeep())));
   llvm::Value *arrives = b.CreateAnd(releases, b.CreateICmpULT(lane, i32(op.getPair() ? 2 : 1)));
