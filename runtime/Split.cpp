@@ -209,7 +209,9 @@ CuDevicePtr memoryOf(const Driver &driver, const detail::StreamImpl &stream, std
   const detail::DeviceImpl &d = *stream.device.handle();
   d.check(driver.call.streamGetCaptureInfo(stream.stream, &status, &capture, nullptr, nullptr, nullptr),
           "cuStreamGetCaptureInfo", "launch", loc);
-  const Key key{stream.contextId, streamId(driver, stream), status == cuCaptureNone ? 0 : capture + 1, use};
+  // A stream that is captured does not tell its id (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED), but lives as long as the capture.
+  const bool isCaptured = status != cuCaptureNone;
+  const Key key{stream.contextId, isCaptured ? reinterpret_cast<std::uintptr_t>(stream.stream) : streamId(driver, stream), isCaptured ? capture + 1 : 0, use};
   Table &t = table();
   std::lock_guard lock(t.mutex);
   Workspace &w = t.of[key];

@@ -139,7 +139,10 @@ static sectile_status find_workspace(const char *kernel, const gpu *g, stream_t 
   int state = 0;
   unsigned long long capture = 0, id = 0;
   TRY(check(cu.stream_capture(stream, &state, &capture, NULL, NULL, NULL), kernel, "cuStreamGetCaptureInfo"));
-  TRY(check(cu.stream_id(stream, &id), kernel, "cuStreamGetId"));
+  if (state) /* a stream that is captured does not tell its id, but lives as long as the capture */
+    id = (unsigned long long)(uintptr_t)stream;
+  else
+    TRY(check(cu.stream_id(stream, &id), kernel, "cuStreamGetId"));
   capture = state ? capture + 1 : 0;
   int64_t rounded = INT64_C(1) << 20;
   while (rounded < bytes)

@@ -23,6 +23,7 @@ enum : Result {
   invalidImage = 200,
   invalidContext = 201,
   invalidHandle = 400,
+  captureUnsupported = 900,
   notFound = 500
 };
 
@@ -301,6 +302,8 @@ FAKE(cuStreamGetId, Stream *stream, unsigned long long *id) {
   ENTER_IN_CONTEXT(cuStreamGetId)
   if (reinterpret_cast<std::uintptr_t>(stream) > 2 && !streams.count(stream))
     return invalidHandle;
+  if (number("FAKECUDA_CAPTURE", 0) != 0)
+    return captureUnsupported;
   *id = reinterpret_cast<std::uintptr_t>(stream) > 2 ? stream->id : reinterpret_cast<std::uintptr_t>(stream);
   return success;
 }
