@@ -150,8 +150,8 @@ public:
         bool overwrites = false;
         if (auto copy = dyn_cast<tgpu::CopyOp>(op))
           overwrites = copy.getBuffer() == before.getA() || copy.getBuffer() == before.getB();
-        // Nor may it write operands of the next product where registers of this one's may lie: ends that are filled in are the
-        // same tile otherwise, and ptxas keeps both in one place.
+        // Nor does it fill in ends of a product's first operand while another one still reads its own from registers: where both come
+        // from one tile they may be the same registers. A precaution: no code was found in which ptxas mixes them up.
         if (isa<tgpu::FillOutsideOp>(op) && isTile(before.getA()) && feedsProduct(op.getResult(0)))
           overwrites = true;
         if (needs || overwrites)
