@@ -76,26 +76,23 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
       ->check(CLI::Range(0, 2));
   app.add_option("--raster", options.schedule.raster, "Programs along rows that blocks take together; 0: by rule")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--async", options.schedule.async, "Threads copy operands of pipelined products to shared memory; 0: where the TMA unit cannot, 1: never, 2: wherever they can")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--pingpong", options.schedule.pingpong, "Warpgroups of a pipelined kernel each take a program of their own, in turns; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--multicast", options.schedule.multicast, "Two blocks load what both need once; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--snake", options.schedule.snake, "Every second program of a block goes through a loop that only accumulates backwards; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--streamk", options.schedule.streamk, "Blocks share the programs of the last round in equal parts; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--overlap", options.schedule.overlap, "The first product of the next iteration runs while the rest of this one does; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--keep", options.schedule.keep, "First operands of products that a loop does not change stay in registers; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--persistent", options.schedule.persistent, "Blocks of a kernel without pipelines go through several programs; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--prefetch", options.schedule.prefetch, "What the next trip of a loop loads is under way while this one is computed; 0: by rule, 1: never, 2: wherever it can be done")
-      ->check(CLI::Range(0, 2));
-  app.add_option("--evict", options.schedule.evict, "Hints for the L2 cache; 0: by rule, 1: never, 2: wherever they can be given")
-      ->check(CLI::Range(0, 2));
+  struct Choice {
+    const char *option;
+    int *value;
+    const char *text;
+  };
+  for (const Choice &choice : std::initializer_list<Choice>{
+           {"--async", &options.schedule.async, "Threads copy operands of pipelined products to shared memory; 0: where the TMA unit cannot, 1: never, 2: wherever they can"},
+           {"--pingpong", &options.schedule.pingpong, "Warpgroups of a pipelined kernel each take a program of their own, in turns; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--multicast", &options.schedule.multicast, "Two blocks load what both need once; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--snake", &options.schedule.snake, "Every second program of a block goes through a loop that only accumulates backwards; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--streamk", &options.schedule.streamk, "Blocks share the programs of the last round in equal parts; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--overlap", &options.schedule.overlap, "The first product of the next iteration runs while the rest of this one does; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--keep", &options.schedule.keep, "First operands of products that a loop does not change stay in registers; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--persistent", &options.schedule.persistent, "Blocks of a kernel without pipelines go through several programs; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--prefetch", &options.schedule.prefetch, "What the next trip of a loop loads is under way while this one is computed; 0: by rule, 1: never, 2: wherever it can be done"},
+           {"--evict", &options.schedule.evict, "Hints for the L2 cache; 0: by rule, 1: never, 2: wherever they can be given"}})
+    app.add_option(choice.option, *choice.value, choice.text)->check(CLI::Range(0, 2));
   app.add_option("--split", options.schedule.split, "Blocks that share a loop that only accumulates; 0: by rule, 1: never")
       ->check(CLI::Range(0, 65535));
   app.add_option("--arg", options.args,
