@@ -5,6 +5,7 @@
 /// others become scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
 
 #include "passes/Passes.h"
+#include "passes/FirstOperand.h"
 #include "passes/Promotion.h"
 #include "passes/Remarks.h"
 #include "passes/Support.h"
@@ -63,12 +64,6 @@ int64_t registersOfSums(const Product &p, int warps, const Target &target) {
   return int64_t(p.m) * p.n / (warps * target.warpSize) * (twice ? 2 : 1);
 }
 
-/// Where an operand comes from, before its ends were filled in.
-Value sourceOf(Value v) {
-  while (isa_and_nonnull<tgpu::FillOutsideOp, CastOp, ReshapeOp, PermuteOp>(v.getDefiningOp()))
-    v = v.getDefiningOp()->getOperand(0);
-  return v;
-}
 /// Another product has the same first operand.
 bool sharesA(MmaOp op) {
   return op->getParentOfType<func::FuncOp>()

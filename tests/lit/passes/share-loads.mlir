@@ -130,3 +130,28 @@ func.func @one(%A: !A, %B: !A, %C: !A) attributes {tile.kernel, tgpu.target = "s
   %b = tgpu.stage_load %B[%z, %z] map(#box256) : !A -> !rows256
   return
 }
+
+// Two products of one first operand in registers.
+#sums = #tgpu.layout<"core=[64,64] reps=[1,1] reg=[(0,1),(8,0),(0,8),(0,16),(0,32)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[(16,0),(32,0)]">
+#box64 = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
+!rows64 = !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
+// CHECK-LABEL: func.func @twice
+// CHECK-SAME: no pairs of blocks that load together: two products have one first operand in registers
+// CHECK-NOT: tgpu.pair =
+// CHECK: return
+func.func @twice(%A: !A, %B: !A, %C: !A) attributes {tile.kernel, tgpu.target = "sm_90a", tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0>} {
+  %m, %n = tile.grid %C [64, 64] : !A -> index, index
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %K = tile.dim %A, 1 : !A
+  %a = tile.constant dense<1.0> : tensor<64x64xbf16, #sums>
+  %acc = tile.constant dense<0.0> : tensor<64x64xf32, #sums>
+  scf.for %k = %z to %K step %s {
+    %b = tgpu.stage_load %A[%n, %k] map(#box64) : !A -> !rows64
+    %c = tgpu.stage_load %B[%n, %k] map(#box64) : !A -> !rows64
+    %filled = tgpu.fill_outside %a axes [1] lo[%z] hi[%k] fill 0.000000e+00 : bf16 : tensor<64x64xbf16, #sums>
+    %x = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b, %acc : tensor<64x64xbf16, #sums>, !rows64, tensor<64x64xf32, #sums>
+    %y = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %filled, %c, %acc : tensor<64x64xbf16, #sums>, !rows64, tensor<64x64xf32, #sums>
+  }
+  return
+}
