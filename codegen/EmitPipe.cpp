@@ -353,11 +353,11 @@ mlir::LogicalResult EmitContext::emitPipeWait(tgpu::PipeWaitOp op) {
   return mlir::success();
 }
 
-/// One arrival per warp, or one of each of two lanes: to either block of a pair. That needs no ordering beyond the wait for
-/// the products, whose reads are over. The place moves on only if there is something to release.
+/// One arrival per warp, or one of each of two lanes: to either block of a pair. Reads of products need no ordering
+/// beyond the wait for them. The place moves on only if there is something to release.
 mlir::LogicalResult EmitContext::emitPipeRelease(tgpu::PipeReleaseOp op) {
   PipeState &p = pipe(op.getPipe());
-  if (isReadByThreads(p.op)) // one lane arrives for all: what the others read must have come to them
+  if (isReadByThreads(p.op)) // one lane arrives for all: the fences of the others (check_pipeline_c21) come first
     b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {i32(-1)});
   llvm::Value *held = b.CreateLoad(b.getInt32Ty(), p.held), *slot = b.CreateLoad(b.getInt32Ty(), p.release.slot);
   llvm::Value *releases = b.CreateICmpUGT(held, i32(std::int64_t(op.getKeep())));

@@ -572,7 +572,7 @@ def Tgpu_FenceAsyncOp : TgpuOp<"fence_async", [MemoryEffects<[MemRead, MemWrite]
   let summary = "What threads wrote to shared memory is visible to wgmma and TMA behind the next barrier";
   let description = [{
     In the consumer of a tgpu.roles also: what async_loads copied into the slots that are held is visible to wgmma from here
-    on.
+    on, and what threads read there is behind them when a release lets the TMA unit fill them again.
   }];
   let assemblyFormat = "attr-dict";
 }

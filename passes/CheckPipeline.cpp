@@ -6,6 +6,7 @@
 ///  - each phase of a slot's `full` has the arrivals and the bytes that it waits for, each of `empty` the arrivals;
 ///  - both roles take the same slots in the same order, and nobody waits for what cannot come;
 ///  - a slot is read between its wait and its release alone, and released when no product reads it any more;
+///  - where the TMA unit fills slots that threads read, a fence stands between the reads and the release;
 ///  - results of products, and buffers that products read, are touched when the products have ended.
 ///
 /// The proof. Each role alone is run on abstract states until no new state appears: a loop's states are those before it
@@ -36,7 +37,11 @@
 ///
 /// What threads copied is in a slot when its wait ends, and products see it behind a fence (c17).
 ///
-/// c10 to c14 and c17 follow from the consumers' states directly. Places that do not overlap (c15) make slots of one pipe
+/// What threads have read is behind them when a release lets the TMA unit write there, as each has a fence between its reads
+/// and the release (c21): an arrival alone overtakes reads that are under way, as they belong to another proxy (PTX ISA,
+/// "Async proxy"; seen on an H200).
+///
+/// c10 to c14, c17 and c21 follow from the consumers' states directly. Places that do not overlap (c15) make slots of one pipe
 /// and other buffers independent.
 
 #include "passes/PairMatch.h"
@@ -85,6 +90,7 @@ struct State {
   // Of the consumers.
   std::map<int64_t, std::vector<Operation *>> held; ///< per pipe: the waits for the slots held, oldest first
   std::map<int64_t, size_t> fenced; ///< per pipe that threads fill: the oldest slots held with a fence behind their wait
+  std::set<std::pair<int64_t, size_t>> read; ///< pipe, place among those held: threads read it, no fence behind that
   std::vector<Product> underWay;                    ///< oldest first
   std::map<void *, int> results;                    ///< values of products: place in underWay, `ended` or `replaced`
   std::set<Operation *> unordered; ///< buffers read by products that have ended, no barrier behind them
@@ -124,6 +130,7 @@ public:
     if (auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr))
       producerThreads = launch.getProducers() * 32;
     func.walk([&](tgpu::AsyncLoadOp op) { byThreads.insert(numberOf(op.getPipe())); });
+    func.walk([&](tgpu::TmaLoadOp op) { byUnit.insert(numberOf(op.getPipe())); });
   }
 
   /// All ways through a block but its terminator.
@@ -347,7 +354,15 @@ private:
         return mlir::emitError(release.getLoc())
                << "a slot of pipe " << pipe << " is released while one of " << int64_t(s.underWay.size())
                << " products under way reads it [check_pipeline_c11]; wait for the product first";
+    if (s.read.count({pipe, 0}))
+      return mlir::emitError(release.getLoc())
+             << "a slot of pipe " << pipe << " that threads read is released without a fence behind the reads, and the TMA unit writes there "
+             << "next [check_pipeline_c21]; put tgpu.fence_async before the release";
     held.erase(held.begin());
+    std::set<std::pair<int64_t, size_t>> read;
+    for (auto [of, place] : s.read)
+      read.insert({of, place - (of == pipe)});
+    s.read = std::move(read);
     if (auto fenced = s.fenced.find(pipe); fenced != s.fenced.end() && --fenced->second == 0)
       s.fenced.erase(fenced);
     for (Product &product : s.underWay)
@@ -383,10 +398,12 @@ private:
           return failure();
     if (isa<tgpu::BarrierOp>(op))
       s.unordered.clear();
-    if (isa<tgpu::FenceAsyncOp>(op))
+    if (isa<tgpu::FenceAsyncOp>(op)) {
+      s.read.clear();
       for (int64_t pipe : byThreads)
         if (auto held = s.held.find(pipe); held != s.held.end() && !held->second.empty())
           s.fenced[pipe] = held->second.size();
+    }
     if (product)
       return stepProduct(product, std::move(made), s);
     if (wait)
@@ -417,6 +434,8 @@ private:
         return mlir::emitError(op->getLoc())
                << "a product reads a slot of pipe " << pipe << " that " << producerThreads
                << " threads filled, without a fence behind the wait for it [check_pipeline_c17]; put tgpu.fence_async there";
+      if (!isa<tgpu::WgmmaOp>(op) && byUnit.contains(pipe))
+        s.read.insert({pipe, place});
       made.slots.push_back({pipe, place});
       return success();
     }
@@ -491,6 +510,7 @@ private:
   const RoleMatch *match;
   int64_t producerThreads = 0;
   llvm::DenseSet<int64_t> byThreads; ///< pipes with copies of threads
+  llvm::DenseSet<int64_t> byUnit;    ///< pipes with loads of the TMA unit
 };
 
 struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipeline> {

@@ -150,10 +150,6 @@ public:
         bool overwrites = false;
         if (auto copy = dyn_cast<tgpu::CopyOp>(op))
           overwrites = copy.getBuffer() == before.getA() || copy.getBuffer() == before.getB();
-        // Nor does it fill in ends of a product's first operand while another one still reads its own from registers: where both come
-        // from one tile they may be the same registers. A precaution: no code was found in which ptxas mixes them up.
-        if (isa<tgpu::FillOutsideOp>(op) && isTile(before.getA()) && feedsProduct(op.getResult(0)))
-          overwrites = true;
         if (needs || overwrites)
           pending = underWay.size() - 1 - i;
       }
@@ -168,13 +164,6 @@ public:
   }
 
 private:
-  /// As its first operand, through casts and the like.
-  static bool feedsProduct(Value v) {
-    return llvm::any_of(v.getUsers(), [&](Operation *user) {
-      auto product = dyn_cast<tgpu::WgmmaOp>(user);
-      return product ? product.getA() == v : isa<tileir::CastOp, tileir::ReshapeOp, tileir::PermuteOp, tgpu::FillOutsideOp>(user) && feedsProduct(user->getResult(0));
-    });
-  }
   static bool isBehind(Operation *op, Operation *wait) {
     Operation *here = wait->getBlock()->findAncestorOpInBlock(*op);
     return here && wait->isBeforeInBlock(here);

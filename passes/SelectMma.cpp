@@ -5,7 +5,6 @@
 /// others become scalar multiply-adds later. Sets the launch geometry (warps) of the kernel.
 
 #include "passes/Passes.h"
-#include "passes/FirstOperand.h"
 #include "passes/Promotion.h"
 #include "passes/Remarks.h"
 #include "passes/Support.h"
@@ -64,13 +63,6 @@ int64_t registersOfSums(const Product &p, int warps, const Target &target) {
   return int64_t(p.m) * p.n / (warps * target.warpSize) * (twice ? 2 : 1);
 }
 
-/// Another product has the same first operand.
-bool sharesA(MmaOp op) {
-  return op->getParentOfType<func::FuncOp>()
-      .walk([&](MmaOp other) { return other != op && sourceOf(other.getA()) == sourceOf(op.getA()) ? WalkResult::interrupt() : WalkResult::advance(); })
-      .wasInterrupted();
-}
-
 Product findRow(MmaOp op, const Target &target, bool pipelined) {
   ArrayRef<int64_t> a = shapeOf(op.getA().getType()), b = shapeOf(op.getB().getType());
   Product p{op, nullptr, int(a[0]), int(b[1]), int(a[1]), nullptr, 0};
@@ -78,9 +70,9 @@ Product findRow(MmaOp op, const Target &target, bool pipelined) {
   const MmaQuery query{dtype(op.getA()), dtype(op.getB()), dtype(op.getAcc()), p.m, p.n, p.k,
                        op.getPolicy() == MmaPolicy::k_tf32};
   p.row = selectMma(target, query);
-  // On warpgroups (8-bit floats only where each product has a first operand of its own: two were seen to go wrong on an H200, docs/testing.md): with TMA for the operands, and as many accumulators as a thread can have beside the rest.
+  // On warpgroups: with TMA for the operands, and as many accumulators as a thread can have beside the rest.
   if (pipelined && target.has(Feature::tma) && p.k * byteSize(query.a) % 32 == 0)
-    if (const MmaRow *row = selectWgmma(target, query); row && (!keepsFewBits(*row) || (p.k <= mostShortTerms && !sharesA(op)))) {
+    if (const MmaRow *row = selectWgmma(target, query); row && (!keepsFewBits(*row) || p.k <= mostShortTerms)) {
       p.groupRow = row;
       for (int groups : {2, 1})
         if (warpGrid(*row, p.m, p.n, p.k, groups * warpgroup) && registersOfSums(p, groups * warpgroup, target) <= mostAccumulators)

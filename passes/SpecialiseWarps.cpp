@@ -71,6 +71,12 @@ struct Group {
   bool isShared() const {
     return llvm::any_of(loads, [](tgpu::StageLoadOp op) { return op->hasAttr(tgpu::sharedLoadAttr); });
   }
+  /// Threads move some to registers. @pre the loads are not replaced yet
+  bool isReadByThreads() const {
+    return llvm::any_of(loads, [](tgpu::StageLoadOp op) {
+      return llvm::any_of(op->getUsers(), [](Operation *user) { return isa<tgpu::CopyOutOp>(user); });
+    });
+  }
   /// That the TMA unit brings.
   int64_t unitBytes() const {
     int64_t bytes = 0;
@@ -356,11 +362,16 @@ private:
     auto wait = tgpu::PipeWaitOp::create(b, loc, results, g.pipe);
     if (g.copies()) // threads wrote: wgmma looks another way
       tgpu::FenceAsyncOp::create(b, loc);
+    const bool fences = g.unitBytes() && g.isReadByThreads(); // CheckPipeline, c21
     if (g.within) { // the slot of the newest products stays
       b.setInsertionPointAfter(g.within);
+      if (fences)
+        tgpu::FenceAsyncOp::create(b, loc);
       tgpu::PipeReleaseOp::create(b, loc, g.pipe, 1, isShared);
     }
     b.setInsertionPointAfter(g.lastUse);
+    if (fences)
+      tgpu::FenceAsyncOp::create(b, loc);
     tgpu::PipeReleaseOp::create(b, loc, g.pipe, 0, isShared);
     for (auto [op, buffer] : llvm::zip_equal(g.loads, wait.getBuffers())) {
       op.getBuffer().replaceAllUsesWith(buffer);

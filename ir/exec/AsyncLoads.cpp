@@ -131,8 +131,20 @@ Action make(Program &p, AsyncArriveOp op) {
 
 void Cluster::fenceSlots() {
   for (PipeState &pipe : pipes)
-    for (PipeSlot &slot : pipe.slots)
+    for (PipeSlot &slot : pipe.slots) {
       slot.unseen = slot.unseen && !slot.held;
+      slot.read = false;
+    }
+}
+
+void Cluster::noteRead(const BufferAt &buffer) {
+  if (buffer.place < 0)
+    return;
+  const PipePlace &place = places[std::size_t(buffer.place)];
+  if (place.pipe < 0)
+    return;
+  PipeState &pipe = pipes[std::size_t(place.pipe)];
+  pipe.slots[std::size_t(place.wait % std::int64_t(pipe.slots.size()))].read = true;
 }
 
 bool Cluster::seenByProduct(Operation *op, const BufferAt &buffer) {

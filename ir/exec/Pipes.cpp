@@ -190,6 +190,7 @@ Action make(Program &p, PipeWaitOp op) {
 
 Action make(Program &p, PipeReleaseOp op) {
   BufferAt pipe = p.pipes.lookup(op.getPipe());
+  const bool byUnit = llvm::any_of(op.getPipe().getUsers(), [](Operation *user) { return isa<TmaLoadOp>(user); });
   return [=, bytes = op.getPipe().getType().slotBytes(), keep = std::int64_t(op.getKeep()), pair = op.getPair(), warps = p.warps,
           op = op.getOperation()](Cluster &b) {
     PipeState &s = b.pipes[std::size_t(pipe.place)];
@@ -201,6 +202,9 @@ Action make(Program &p, PipeReleaseOp op) {
     if (const ProductGroup *reader = b.readerOf(begin, begin + bytes))
       return b.fail(op, say("slot ", number, " is released while a product under way reads it: ",
                             ExecFault{reader->op, {}}.text()));
+    if (slot.read && byUnit)
+      return b.fail(op, say("slot ", number, ", which threads read, is released without a fence_async behind the reads"));
+    slot.read = false;
     const std::int64_t round = s.releases / std::int64_t(s.slots.size());
     for (Cluster *to : {&b, pair ? b.peer : nullptr}) {
       if (!to)

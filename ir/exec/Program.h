@@ -125,6 +125,7 @@ struct PipeSlot {
   std::vector<std::uint8_t> filled; ///< per buffer, the halves: bits 0 and 1
   bool uncovered = false;   ///< threads copied into it, and have not arrived behind that
   bool unseen = false;      ///< threads copied into it, and no fence shows that to products
+  bool read = false;        ///< threads read it, and no fence is behind that
 };
 /// Places in program order, each counted from 0: slot number = place mod stages.
 struct PipeState {
@@ -215,8 +216,10 @@ public:
   /// The TMA unit writes bytes of a buffer.
   bool fillShared(mlir::Operation *op, const BufferAt &buffer, std::int64_t first, std::int64_t bytes);
   // AsyncLoads.cpp
-  /// Products see from now on what threads copied into slots that are held.
+  /// Products see from now on what threads copied into slots that are held; what threads read there is behind them.
   void fenceSlots();
+  /// Threads read a buffer, of a pipe or another one.
+  void noteRead(const BufferAt &buffer);
   /// Products see what is in a buffer of a pipe; else a fault.
   bool seenByProduct(mlir::Operation *op, const BufferAt &buffer);
   // Wgmma.cpp

@@ -173,7 +173,10 @@ Action make(Program &p, CopyOp op) {
 }
 Action make(Program &p, CopyOutOp op) {
   Slot r = p.define(op.getResult());
-  return [moves = Moves(p, op, op.getBuffer(), r, false)](Cluster &b) { moves(b); };
+  return [moves = Moves(p, op, op.getBuffer(), r, false), buffer = p.buffers.lookup(op.getBuffer())](Cluster &b) {
+    b.noteRead(buffer);
+    moves(b);
+  };
 }
 
 Action make(Program &p, BarrierOp op) {

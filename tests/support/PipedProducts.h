@@ -49,7 +49,8 @@ struct PipedProduct {
   bool aComputed = false; ///< |A|: in registers
   bool bComputed = false; ///< |B|: from registers to shared memory
   DType out = DType::f32;
-  int stages = 3, raster = 0, snake = 0, streamk = 0, pingpong = 0, multicast = 0;
+  int stages = 3, raster = 0, snake = 0, streamk = 0, pingpong = 0;
+  int multicast = 1; ///< not by rule, which would form pairs: the strides here are known as multiples of 8 alone
 
   int async = 0;
   int align = 16, alignB = 16; ///< of A, and of B, and of their rows, in bytes

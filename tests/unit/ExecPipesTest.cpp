@@ -239,8 +239,19 @@ TEST_CASE("seeded faults: memory", "[executor][pipes]") {
   // An operand that threads wrote.
   Kernel written{.bComputed = true};
   checkProduct<f32>(written, 136, 128, 264);
-  checkFaults(faults(written, [](Lowered &k) { k.only<tgpu::FenceAsyncOp>().erase(); }), "without a fence_async");
-  auto unordered = [](Lowered &k) { k.only<tgpu::FenceAsyncOp>()->getNextNode()->erase(); };
+  // One fence behind what they wrote, one behind what they read from the slot before.
+  auto fence = [](Lowered &k, bool beforeRelease) {
+    std::vector<tgpu::FenceAsyncOp> found = k.all<tgpu::FenceAsyncOp>();
+    std::erase_if(found, [&](tgpu::FenceAsyncOp op) { return llvm::isa<tgpu::PipeReleaseOp>(op->getNextNode()) != beforeRelease; });
+    REQUIRE(found.size() == 1);
+    return found.front();
+  };
+  checkFaults(faults(written, [&](Lowered &k) { fence(k, false).erase(); }), "without a fence_async before the barrier");
+  checkFaults(faults(written, [&](Lowered &k) { fence(k, true).erase(); }),
+              "which threads read, is released without a fence_async behind the reads");
+  checkFaults(faults(written, [&](Lowered &k) { fence(k, true)->moveAfter(fence(k, true)->getNextNode()); }),
+              "which threads read, is released without a fence_async behind the reads");
+  auto unordered = [&](Lowered &k) { fence(k, false)->getNextNode()->erase(); };
   checkFaults(faults(written, unordered), "which threads wrote without a barrier behind it");
   auto overwritten = [](Lowered &k) {
     mlir::OpBuilder b(k.kernel.module->getContext());

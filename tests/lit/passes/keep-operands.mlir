@@ -24,6 +24,7 @@
 // LOWER: consumer
 // LOWER: %[[Q:.*]] = tgpu.pipe_wait
 // LOWER-NEXT: tgpu.copy_out %[[Q]]
+// LOWER-NEXT: tgpu.fence_async
 // LOWER-NEXT: tgpu.pipe_release
 // LOWER: scf.for
 // LOWER: tgpu.wgmma #tgpu.atom<{{.*}}> %{{.*}}, %{{.*}}, %{{.*}} : tensor<128x128xbf16

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which loads two blocks share: those of which nothing depends on the place along one axis, the larger ones of two axes; by rule none.
+// Which loads two blocks share: those of which nothing depends on the place along one axis, the larger ones of two axes; by rule
+// only where rows start inside lines of the L2 cache.
 // RUN: sectile-opt %s --pass-pipeline='builtin.module(func.func(sectile-share-loads{multicast=2}))' | FileCheck %s
 // RUN: sectile-opt %s --pass-pipeline='builtin.module(func.func(sectile-share-loads))' | FileCheck %s --check-prefix=RULE
 // RUN: sectile-opt %s --pass-pipeline='builtin.module(func.func(sectile-share-loads{multicast=1}))' | FileCheck %s --check-prefix=NEVER
@@ -131,27 +132,37 @@ func.func @one(%A: !A, %B: !A, %C: !A) attributes {tile.kernel, tgpu.target = "s
   return
 }
 
-// Two products of one first operand in registers.
-#sums = #tgpu.layout<"core=[64,64] reps=[1,1] reg=[(0,1),(8,0),(0,8),(0,16),(0,32)] lane=[(0,2),(0,4),(1,0),(2,0),(4,0)] warp=[(16,0),(32,0)]">
-#box64 = #tgpu.map<order = [1, 0], box = [64, 64], swizzle = 128, limits = ["dim(0,0)", "dim(0,1)"]>
-!rows64 = !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>
-// CHECK-LABEL: func.func @twice
-// CHECK-SAME: no pairs of blocks that load together: two products have one first operand in registers
-// CHECK-NOT: tgpu.pair =
-// CHECK: return
-func.func @twice(%A: !A, %B: !A, %C: !A) attributes {tile.kernel, tgpu.target = "sm_90a", tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0>} {
-  %m, %n = tile.grid %C [64, 64] : !A -> index, index
+// Rows of 8 mod 16 elements start inside lines: pairs also by rule.
+// RULE-LABEL: func.func @inside_lines
+// RULE-SAME: tgpu.pair = 0 : i64
+// RULE: tgpu.stage_load %arg0
+// RULE-NOT: tgpu.shared_load
+// RULE: tgpu.stage_load %arg1
+// RULE-SAME: {tgpu.shared_load}
+func.func @inside_lines(%A: !A, %B: !A {tile.stride_div = array<i64: 8, 1>, tile.unit_stride = 1 : i64}, %C: !A) attributes {tile.kernel, tgpu.target = "sm_90a", tgpu.launch = #tgpu.launch<warps = 8, shared_bytes = 0>} {
+  %m, %n = tile.grid %C [128, 256] : !A -> index, index
   %z = tile.constant 0 : index
   %s = tile.constant 64 : index
   %K = tile.dim %A, 1 : !A
-  %a = tile.constant dense<1.0> : tensor<64x64xbf16, #sums>
-  %acc = tile.constant dense<0.0> : tensor<64x64xf32, #sums>
   scf.for %k = %z to %K step %s {
-    %b = tgpu.stage_load %A[%n, %k] map(#box64) : !A -> !rows64
-    %c = tgpu.stage_load %B[%n, %k] map(#box64) : !A -> !rows64
-    %filled = tgpu.fill_outside %a axes [1] lo[%z] hi[%k] fill 0.000000e+00 : bf16 : tensor<64x64xbf16, #sums>
-    %x = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %b, %acc : tensor<64x64xbf16, #sums>, !rows64, tensor<64x64xf32, #sums>
-    %y = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %filled, %c, %acc : tensor<64x64xbf16, #sums>, !rows64, tensor<64x64xf32, #sums>
+    %a = tgpu.stage_load %A[%m, %k] map(#box128) : !A -> !rows128
+    %b = tgpu.stage_load %B[%n, %k] map(#box256) : !A -> !rows256
+  }
+  return
+}
+
+// Rows of 16 elements more or less may start at lines.
+// RULE-LABEL: func.func @at_lines
+// RULE-NOT: tgpu.pair
+// RULE: return
+func.func @at_lines(%A: !A, %B: !A {tile.stride_div = array<i64: 16, 1>, tile.unit_stride = 1 : i64}, %C: !A) attributes {tile.kernel, tgpu.target = "sm_90a", tgpu.launch = #tgpu.launch<warps = 8, shared_bytes = 0>} {
+  %m, %n = tile.grid %C [128, 256] : !A -> index, index
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %K = tile.dim %A, 1 : !A
+  scf.for %k = %z to %K step %s {
+    %a = tgpu.stage_load %A[%m, %k] map(#box128) : !A -> !rows128
+    %b = tgpu.stage_load %B[%n, %k] map(#box256) : !A -> !rows256
   }
   return
 }
