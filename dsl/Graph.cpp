@@ -32,6 +32,18 @@ KernelArg GraphState::argOf(const GraphNode &node, std::size_t param) const {
   return arg;
 }
 
+KernelArg placedArg(const GraphState &graph, const Plan &plan, int value, void *memory) {
+  const GraphValue &own = graph.values[static_cast<std::size_t>(value)];
+  const int root = graph.rootOf(value);
+  KernelArg arg = own.arg;
+  arg.data = graph.values[static_cast<std::size_t>(root)].arg.data;
+  if (const std::int64_t offset = plan.offsets[static_cast<std::size_t>(root)]; offset >= 0)
+    arg.data = static_cast<std::byte *>(memory) + offset;
+  if (arg.data)
+    arg.data = static_cast<std::byte *>(arg.data) + own.first * static_cast<std::int64_t>(byteSize(arg.dtype));
+  return arg;
+}
+
 std::pair<std::int64_t, std::int64_t> byteRange(const KernelArg &arg) {
   std::int64_t first = 0, last = 0;
   for (int d = 0; d < arg.rank; ++d) {
@@ -73,6 +85,31 @@ int addTensor(GraphState &graph, const KernelArg &arg, GraphMemory memory, std::
   return static_cast<int>(graph.values.size()) - 1;
 }
 
+int addView(GraphState &graph, const NodeInput &of, const KernelArg &arg, std::int64_t first, std::source_location where) {
+  if (of.graph.get() != &graph)
+    throw UserError({SourceLoc(where), {}, "graph", fmt::format("the tensor that is viewed belongs to another graph than '{}'", graph.name),
+                     "graph_mix", "use tensors of one graph"});
+  for (int d = 0; d < arg.rank; ++d)
+    if (arg.dims[static_cast<std::size_t>(d)] < 0)
+      throw UserError({SourceLoc(where), {}, "graph", fmt::format("axis {} of the view has length {}", d, arg.dims[static_cast<std::size_t>(d)]),
+                       "graph_lengths", "lengths are 0 or more"});
+  const GraphValue &seen = graph.values[static_cast<std::size_t>(of.value)];
+  const auto size = static_cast<std::int64_t>(byteSize(arg.dtype));
+  const auto [begin, end] = byteRange(arg);
+  const auto [least, most] = byteRange(seen.arg);
+  if (begin < end && (first * size + begin < least || first * size + end > most))
+    throw UserError({SourceLoc(where), {}, "graph",
+                     fmt::format("the view has elements from {} to {}, the tensor of {} from {} to {}", first + begin / size, first + end / size - 1,
+                                 dimsText(seen.arg), least / size, most / size - 1),
+                     "graph_view", "dims, strides and the first element are in elements of the tensor that is viewed"});
+  GraphValue view{arg, GraphMemory::between, false, CodePosition(where)};
+  view.base = graph.rootOf(of.value);
+  view.first = seen.first + first;
+  graph.values[static_cast<std::size_t>(view.base)].isViewed = true;
+  graph.values.push_back(view);
+  return static_cast<int>(graph.values.size()) - 1;
+}
+
 void setOutput(GraphState &graph, const NodeInput &input, const KernelArg &memory, std::source_location where) {
   if (input.graph.get() != &graph)
     throw UserError({SourceLoc(where), {}, "graph", fmt::format("the tensor belongs to another graph than '{}'", graph.name), "graph_mix",
@@ -84,6 +121,10 @@ void setOutput(GraphState &graph, const NodeInput &input, const KernelArg &memor
   if (!std::equal(memory.dims.begin(), memory.dims.begin() + memory.rank, value.arg.dims.begin()))
     throw UserError({SourceLoc(where), {}, "graph", fmt::format("the memory has lengths {}, the tensor {}", dimsText(memory), dimsText(value.arg)),
                      "graph_lengths", "give memory of the tensor's lengths"});
+  for (int d = 0; d < memory.rank && value.isViewed; ++d)
+    if (memory.strides[static_cast<std::size_t>(d)] != value.arg.strides[static_cast<std::size_t>(d)] && memory.dims[static_cast<std::size_t>(d)] > 1)
+      throw UserError({SourceLoc(where), {}, "graph", fmt::format("the tensor of {} has views, and its memory gaps or another order", dimsText(value.arg)),
+                       "graph_view", "give memory whose elements follow each other, or name the output where it is made"});
   value.arg = memory;
   value.kind = GraphMemory::output;
 }
@@ -129,7 +170,7 @@ void addNode(const KernelDesc &kernel, std::span<NodeInput> args) {
       all.push_back(arg);
     } else {
       const GraphValue &value = graph->values[static_cast<std::size_t>(args[i].value)];
-      if (param.readOnly && !value.isWritten)
+      if (param.readOnly && !graph->values[static_cast<std::size_t>(graph->rootOf(args[i].value))].isWritten)
         throw UserError({SourceLoc(args[i].loc), kernel.name, "graph",
                          fmt::format("'{}' reads the tensor of {} made at line {}, which no node before it writes", kernel.name,
                                      dimsText(value.arg), value.where.line()),
@@ -151,7 +192,7 @@ void addNode(const KernelDesc &kernel, std::span<NodeInput> args) {
     }
     node.values.push_back(args[i].value);
     if (args[i].value >= 0 && !kernel.params[i].readOnly)
-      graph->values[static_cast<std::size_t>(args[i].value)].isWritten = true;
+      graph->values[static_cast<std::size_t>(graph->rootOf(args[i].value))].isWritten = true;
   }
   graph->nodes.push_back(std::move(node));
 }

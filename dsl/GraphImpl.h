@@ -20,7 +20,11 @@ struct GraphValue {
   GraphMemory kind = GraphMemory::between;
   bool isWritten = false;
   CodePosition where;
-  bool hasMemory() const { return kind != GraphMemory::between; }
+  int base = -1;             ///< of a view: the tensor that it shows, itself no view
+  std::int64_t first = 0;    ///< of a view: its first element among those of `base`
+  bool isViewed = false;     ///< of a tensor that views show
+  /// Whether nodes read and write it in memory that is not its own alone.
+  bool hasMemory() const { return kind != GraphMemory::between || base >= 0; }
 };
 
 struct GraphNode {
@@ -41,6 +45,11 @@ public:
   std::vector<GraphNode> nodes;
   /// The argument for a parameter of a node; tensors without memory have the pointer `between`.
   KernelArg argOf(const GraphNode &node, std::size_t param) const;
+  /// The tensor whose memory a value lies in.
+  int rootOf(int value) const {
+    const int base = values[static_cast<std::size_t>(value)].base;
+    return base < 0 ? value : base;
+  }
 };
 
 /// Bytes from the first to behind the last element; first offset may be negative.
@@ -72,6 +81,9 @@ struct Plan {
   std::vector<std::int64_t> offsets; ///< of values in the workspace; -1: none
   std::int64_t workspaceBytes = 0;
 };
+
+/// The argument that a value is, with the plan's workspace at `memory`.
+KernelArg placedArg(const GraphState &graph, const Plan &plan, int value, void *memory);
 
 /// How the nodes become kernels; compositions in `refused` are not among them. UserErrors as of Graph::build().
 Plan planGraph(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused);

@@ -51,11 +51,14 @@ private:
     if (x == y)
       return true;
     const GraphValue &a = graph.values[static_cast<std::size_t>(x)], &b = graph.values[static_cast<std::size_t>(y)];
-    if (!a.hasMemory() || !b.hasMemory() || !a.arg.data || !b.arg.data)
+    const int rootA = graph.rootOf(x), rootB = graph.rootOf(y);
+    const void *dataA = graph.values[static_cast<std::size_t>(rootA)].arg.data, *dataB = graph.values[static_cast<std::size_t>(rootB)].arg.data;
+    if (rootA != rootB && (!dataA || !dataB))
       return false;
     const auto [aFirst, aEnd] = byteRange(a.arg);
     const auto [bFirst, bEnd] = byteRange(b.arg);
-    const auto p = reinterpret_cast<std::intptr_t>(a.arg.data), q = reinterpret_cast<std::intptr_t>(b.arg.data);
+    const auto p = reinterpret_cast<std::intptr_t>(dataA) + a.first * static_cast<std::int64_t>(byteSize(a.arg.dtype)),
+               q = reinterpret_cast<std::intptr_t>(dataB) + b.first * static_cast<std::int64_t>(byteSize(b.arg.dtype));
     return p + aFirst < q + bEnd && q + bFirst < p + aEnd;
   }
   /// Whether the order of two nodes matters.
@@ -80,13 +83,26 @@ private:
             return true;
     return false;
   }
+  /// The same, where one of them sees it as another view.
+  bool feedsView(const Group &from, const Group &to) const {
+    for (int a : from.nodes)
+      for (int written : node(a).values)
+        for (int b : to.nodes)
+          for (int read : node(b).values)
+            if (written >= 0 && read >= 0 && node(a).writes(written) && node(b).reads(read) && graph.rootOf(written) == graph.rootOf(read))
+              return true;
+    return false;
+  }
 
   void place(int n) {
     Group next{{n}, nullptr, {}};
     if (how.mode() != Fuse::Mode::none)
       for (std::size_t i = groups.size(); i-- > 0;) {
-        if (!feeds(groups[i], next))
+        if (!feeds(groups[i], next)) {
+          if (feedsView(groups[i], next))
+            stayApart(groups[i], n, {SourceLoc(node(n).where), "one of them sees the tensor between them as another view"});
           continue;
+        }
         const bool mayMove = std::none_of(groups.begin() + static_cast<std::ptrdiff_t>(i) + 1, groups.end(),
                                           [&](const Group &between) { return conflict(groups[i], between); });
         if (!mayMove) {
@@ -210,7 +226,7 @@ private:
 
   /// Written and read by nodes of this group alone, with no memory of its own.
   bool isBetween(const Group &g, int value) const {
-    if (graph.values[static_cast<std::size_t>(value)].hasMemory())
+    if (const GraphValue &v = graph.values[static_cast<std::size_t>(value)]; v.hasMemory() || v.isViewed)
       return false;
     bool isRead = false;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
@@ -321,7 +337,8 @@ static void planMemory(const GraphState &graph, Plan &plan) {
     Piece piece{static_cast<int>(v), byteCount(graph.values[v].arg), -1, -1, 0};
     piece.bytes = (std::max<std::int64_t>(piece.bytes, 1) + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
     for (std::size_t s = 0; s < plan.steps.size(); ++s)
-      if (const auto &values = plan.steps[s].values; std::find(values.begin(), values.end(), piece.value) != values.end()) {
+      if (const auto &values = plan.steps[s].values;
+          std::any_of(values.begin(), values.end(), [&](int used) { return used >= 0 && graph.rootOf(used) == piece.value; })) {
         piece.first = piece.first < 0 ? static_cast<std::int64_t>(s) : piece.first;
         piece.last = static_cast<std::int64_t>(s);
       }

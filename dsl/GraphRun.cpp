@@ -49,10 +49,8 @@ public:
       const int value = step.values[p];
       if (value < 0)
         continue;
-      args[p] = graph.values[static_cast<std::size_t>(value)].arg;
+      args[p] = placedArg(graph, plan, value, memory);
       args[p].readOnly = step.kernel.params[p].readOnly;
-      if (const std::int64_t offset = plan.offsets[static_cast<std::size_t>(value)]; offset >= 0)
-        args[p].data = static_cast<std::byte *>(memory) + offset;
     }
     return args;
   }
@@ -143,13 +141,20 @@ int Composed::launches() const { return static_cast<int>(state->asBuilt.steps.si
 std::int64_t Composed::workspaceBytes() const { return state->asBuilt.workspaceBytes; }
 std::string Composed::explain() const { return detail::planText(state->graph, state->asBuilt); }
 
+/// A kernel by its number.
+static const detail::PlanStep &stepOf(const detail::Plan &plan, int kernel, std::source_location loc) {
+  const auto count = static_cast<int>(plan.steps.size());
+  if (kernel < 0 || kernel >= count)
+    throw UserError({SourceLoc(loc), {}, "graph", fmt::format("kernel {} of a graph of {} kernels", kernel, count), "graph_kernel",
+                     fmt::format("kernels are numbered from 0 to {}", count - 1)});
+  return plan.steps[static_cast<std::size_t>(kernel)];
+}
+
+std::string Composed::kernelName(int kernel, std::source_location loc) const { return stepOf(state->asBuilt, kernel, loc).kernel.name; }
+
 std::string Composed::emit(std::string_view stage, std::string_view arch, int kernel, std::source_location loc) const {
-  const detail::Plan &plan = state->asBuilt;
-  if (kernel < 0 || kernel >= launches())
-    throw UserError({SourceLoc(loc), {}, "emit", fmt::format("kernel {} of a graph of {} kernels", kernel, launches()), "graph_kernel",
-                     fmt::format("kernels are numbered from 0 to {}", launches() - 1)});
-  const detail::PlanStep &step = plan.steps[static_cast<std::size_t>(kernel)];
-  return detail::emit(step.kernel, state->argsOf(step, plan, detail::ComposedState::nowhere()), state->configOf(step), stage, arch, CodePosition(loc));
+  const detail::PlanStep &step = stepOf(state->asBuilt, kernel, loc);
+  return detail::emit(step.kernel, state->argsOf(step, state->asBuilt, detail::ComposedState::nowhere()), state->configOf(step), stage, arch, CodePosition(loc));
 }
 
 } // namespace sectile

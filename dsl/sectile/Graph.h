@@ -20,6 +20,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace sectile {
 
@@ -55,6 +56,7 @@ class ComposedState;
 enum class GraphMemory { input, output, between }; ///< whose the memory of a tensor is, and what it is for
 SECTILE_API std::shared_ptr<GraphState> makeGraph(const char *name, CodePosition where);
 SECTILE_API int addTensor(GraphState &graph, const KernelArg &arg, GraphMemory memory, std::source_location where);
+SECTILE_API int addView(GraphState &graph, const NodeInput &of, const KernelArg &arg, std::int64_t first, std::source_location where);
 SECTILE_API void setOutput(GraphState &graph, const NodeInput &value, const KernelArg &memory, std::source_location where);
 SECTILE_API std::shared_ptr<ComposedState> buildGraph(const GraphState &graph, Fuse how, const Config *numbers, CodePosition where);
 SECTILE_API void runComposed(ComposedState &state, const Stream &stream, std::source_location where);
@@ -69,12 +71,15 @@ public:
   }
   /// Kernels that a run launches.
   int launches() const;
+  /// The name of kernel number `kernel`, in the order of launches: that of its node, or those of several. UserError
+  /// [graph_kernel] if there is none of that number.
+  std::string kernelName(int kernel, std::source_location loc = std::source_location::current()) const;
   /// Bytes of the tensors between kernels, after those whose lifetimes do not meet share memory.
   std::int64_t workspaceBytes() const;
   /// What became of the nodes: kernels, launches and bytes of memory traffic saved, and why others are not fused.
   std::string explain() const;
 
-  /// What a stage makes of kernel number `kernel`, as KernelOf::emit(). UserError [graph_kernel] if there is none of that number.
+  /// What a stage makes of kernel number `kernel`, as KernelOf::emit(). UserError [graph_kernel] as well.
   std::string emit(std::string_view stage, std::string_view arch, int kernel = 0,
                    std::source_location loc = std::source_location::current()) const;
 
@@ -88,8 +93,8 @@ private:
 /// Calls of kernels, in order. A call with tensors of a graph in place of a stream and tensors adds a node; one that leaves
 /// out the outputs returns them, with the lengths that follow from what the kernel stores. UserErrors, at the call:
 /// [graph_mix] tensors of two graphs, [graph_unwritten] a tensor that no node before has written, [graph_lengths] lengths
-/// that do not fit each other, [graph_open] an output whose lengths do not follow; of build(): [graph_empty],
-/// [fuse_require].
+/// that do not fit each other, [graph_open] an output whose lengths do not follow; of view(): [graph_view]; of build():
+/// [graph_empty], [fuse_require].
 class Graph {
 public:
   explicit Graph(const char *name = "graph", std::source_location loc = std::source_location::current())
@@ -128,6 +133,15 @@ public:
     for (int d = 0; d < R; ++d)
       lengths[d] = dims[d];
     return {state, detail::addTensor(*state, pack(Tensor<T, R>(nullptr, lengths), loc), detail::GraphMemory::between, loc)};
+  }
+
+  /// Other dims and strides for the elements of a tensor from element `first` on: heads of a row, a part, a transposition,
+  /// for reading and writing. UserError [graph_view] if it reaches outside the tensor.
+  template <class T, int S, int R>
+  GraphTensor<T, R> view(const GraphTensor<T, S> &x, const std::int64_t (&dims)[R], const std::int64_t (&strides)[R], std::int64_t first = 0,
+                         std::source_location loc = std::source_location::current()) {
+    const Tensor<const std::remove_const_t<T>, R> shape(nullptr, std::to_array(dims), std::to_array(strides));
+    return {state, detail::addView(*state, x.asInput(loc), pack(shape, loc), first, loc)};
   }
 
   Composed build(Fuse how = fuse::automatic, std::source_location loc = std::source_location::current()) const {

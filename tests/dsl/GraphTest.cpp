@@ -27,9 +27,7 @@ void runLowered(const detail::GraphState &graph, const detail::Plan &plan, int s
     std::vector<KernelArg> all = step.numbers, args;
     for (std::size_t p = 0; p < all.size(); ++p) {
       if (const int value = step.values[p]; value >= 0) {
-        all[p] = graph.values[static_cast<std::size_t>(value)].arg;
-        if (const auto offset = plan.offsets[static_cast<std::size_t>(value)]; offset >= 0)
-          all[p].data = base + offset;
+        all[p] = detail::placedArg(graph, plan, value, base);
       }
       if (step.kernel.params[p].kind != detail::ParamDesc::Kind::constant)
         args.push_back(all[p]);
@@ -108,6 +106,9 @@ TEST_CASE("graph: what follows a product runs in its programs, with its tiles", 
     fused(host());
     CHECK(got == want);
     CHECK(fused.emit("tile", "sm_90a").find("func.func @product_bias_relu_axpy") != std::string::npos);
+    CHECK(fused.kernelName(0) == "product_bias_relu_axpy");
+    CHECK(alone.kernelName(2) == "axpy");
+    CHECK_THROWS_AS(alone.kernelName(3), UserError);
   }
 }
 
@@ -216,6 +217,58 @@ TEST_CASE("graph: tensors between kernels share one workspace by their lifetimes
   call(host());
   for (std::size_t i = 0; i < x.data.size(); ++i)
     REQUIRE(out.data[i] == 2 * x.data[i]);
+}
+
+// z = x - 2 y of parts of a row; the third axis is the fastest.
+static constexpr auto lessTwice = kernel("less_twice", [](Tensor<const f32, 3> X, Tensor<const f32, 3> Y, Tensor<f32, 3> Z) {
+  auto [h, r] = grid(Z, {1, 8});
+  Z.store({h, r, 0}, X.load({h, r, 0}, {1, 8, 16}) - Y.load({h, r, 0}, {1, 8, 16}) * 2.0f);
+});
+
+TEST_CASE("graph: views read and write parts of a tensor between nodes, in its own memory", "[graph]") {
+  // Rows of two parts of 3 heads of 5 columns each; heads of the one less heads of the other one, written side by side.
+  constexpr std::int64_t rows = 11, heads = 3, width = 5, n = heads * width;
+  Memory<f32> x({rows, 2 * n}, 1), out({rows, n}), centred({rows, 2 * n});
+  for (bool isNamed : {false, true}) {
+    out.clear();
+    centred.clear();
+    Graph g("views");
+    auto c = center(g.input(x.view<2>()));
+    auto first = g.view(c, {heads, rows, width}, {width, 2 * n, 1});
+    auto parts = g.view(c, {2, heads, rows, width}, {n, width, 2 * n, 1});
+    auto second = g.view(parts, {heads, rows, width}, {width, 2 * n, 1}, n); // a view of a view
+    auto side = g.tensor<f32, 2>({rows, n});
+    lessTwice(first, second, g.view(side, {heads, rows, width}, {width, n, 1}));
+    auto y = center(side);
+    g.output(y, out.view<2>());
+    if (isNamed)
+      g.output(c, centred.view<2>());
+    Composed call = g.build();
+    CHECK(call.launches() == 3);
+    CHECK(call.explain().find("as another view") != std::string::npos);
+    CHECK(call.workspaceBytes() == (isNamed ? 768 : 768 + 1536)); // both tensors live while the second kernel runs
+    auto check = [&] {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        auto row = [&](std::int64_t i) { return x.data[static_cast<std::size_t>(r * 2 * n + i)]; };
+        float top = row(0), most = -1e30f;
+        for (std::int64_t i = 0; i < 2 * n; ++i)
+          top = std::max(top, row(i));
+        auto value = [&](std::int64_t i) { return (row(i) - top) - (row(n + i) - top) * 2.0f; };
+        for (std::int64_t i = 0; i < n; ++i)
+          most = std::max(most, value(i));
+        for (std::int64_t i = 0; i < n; ++i)
+          REQUIRE(out.data[static_cast<std::size_t>(r * n + i)] == value(i) - most);
+        for (std::int64_t i = 0; i < 2 * n && isNamed; ++i)
+          REQUIRE(centred.data[static_cast<std::size_t>(r * 2 * n + i)] == row(i) - top);
+      }
+    };
+    call(host());
+    check();
+    out.clear();
+    centred.clear();
+    runLowered(stateOf(y), detail::planGraph(stateOf(y), fuse::automatic, {}), 1);
+    check();
+  }
 }
 
 TEST_CASE("graph: random chains, fused and not, on the interpreter and lowered", "[graph]") {
