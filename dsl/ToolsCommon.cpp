@@ -16,6 +16,7 @@
 #include <memory>
 #include <new>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace sectile::tools {
@@ -52,6 +53,72 @@ void printOut(std::string_view text) {
                    fmt::format("standard output cannot be written: {}", std::strerror(errno)),
                    "stdout",
                    "send it to a file or a program that reads it"});
+}
+
+namespace {
+
+/// Longer than any file that a tool is given; what has no end ends here.
+constexpr std::size_t mostInputBytes = std::size_t(64) << 20;
+
+const char *kindOf(const struct stat &is) {
+  return S_ISDIR(is.st_mode)    ? "a directory"
+         : S_ISCHR(is.st_mode)  ? "a device"
+         : S_ISBLK(is.st_mode)  ? "a disk"
+         : S_ISSOCK(is.st_mode) ? "a socket"
+         : S_ISFIFO(is.st_mode) ? "a pipe"
+                                : "no file";
+}
+
+} // namespace
+
+std::optional<std::string> readInput(const std::string &path, std::string &why) {
+  const bool isInput = path == "-";
+  // A pipe that nobody has opened to write to is not waited for.
+  const int fd = isInput ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  auto reading = [&]() -> std::optional<std::string> {
+    struct stat is {};
+    if (fd < 0 || ::fstat(fd, &is) != 0) {
+      why = std::strerror(errno);
+      return std::nullopt;
+    }
+    if (!isInput && !S_ISREG(is.st_mode) && !S_ISFIFO(is.st_mode)) {
+      why = fmt::format("it is {}, not a file", kindOf(is));
+      return std::nullopt;
+    }
+    auto tooLong = [&] {
+      why = fmt::format("it is longer than {} bytes", mostInputBytes);
+      return std::nullopt;
+    };
+    if (S_ISREG(is.st_mode) && is.st_size > static_cast<off_t>(mostInputBytes))
+      return tooLong();
+    if (!isInput)
+      ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    std::string text;
+    std::vector<char> block(std::size_t(1) << 16);
+    for (;;) {
+      const ssize_t n = ::read(fd, block.data(), block.size());
+      if (n == 0)
+        return text;
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n < 0) {
+        why = std::strerror(errno);
+        return std::nullopt;
+      }
+      text.append(block.data(), static_cast<std::size_t>(n));
+      if (text.size() > mostInputBytes)
+        return tooLong();
+    }
+  };
+  std::optional<std::string> text = reading();
+  if (fd >= 0 && !isInput)
+    ::close(fd);
+  return text;
+}
+
+std::string whyNoFile(const std::string &path) {
+  struct stat is {};
+  return ::stat(path.c_str(), &is) != 0 || S_ISREG(is.st_mode) ? std::string() : fmt::format("it is {}, not a file", kindOf(is));
 }
 
 void writeFile(const std::string &path, std::string_view bytes) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,12 @@ int runTool(CLI::App &app, int argc, char **argv, const std::function<int()> &ac
 
 /// Writes to standard output. UserError [stdout] with the system's reason when that fails.
 void printOut(std::string_view text);
+/// All of a regular file or a pipe, or of standard input for "-". Nullopt, and the reason in `why`, when it cannot be read, is longer
+/// than any module or list (which an endless one is too), or is a device: those are not read.
+std::optional<std::string> readInput(const std::string &path, std::string &why);
+/// Why a file that a library opens by itself is not to be given to it: it is no regular file. Empty for a regular file and for what
+/// is not there, which the library says itself.
+std::string whyNoFile(const std::string &path);
 /// Writes a file. UserError [out_file] with the system's reason when that fails.
 void writeFile(const std::string &path, std::string_view bytes);
 

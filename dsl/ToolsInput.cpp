@@ -53,6 +53,50 @@ void matchArguments(mlir::func::FuncOp func, std::vector<ToolArg> &args) {
   }
 }
 
+/// Where arguments of the tools lie in memory, on every device: at multiples of so many bytes.
+constexpr int64_t placedAt = 256;
+
+/// What the file says of argument i must be true of what was given.
+void checkFacts(mlir::func::FuncOp func, unsigned i, const ToolArg &given) {
+  const KernelArg &arg = given.arg;
+  auto fail = [&](const std::string &what, llvm::StringRef attr, const std::string &claim) {
+    throw UserError({{},
+                     func.getName().str(),
+                     "run",
+                     fmt::format("argument {}, {}, {}, and the file says {} = {}", i, given.text, what, attr.str(), claim),
+                     "run_arg_fact",
+                     "give an argument that is so, or take the attribute out of the file"});
+  };
+  auto list = [&](llvm::StringRef name, auto check) {
+    if (auto attr = func.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, name))
+      for (size_t d = 0; d < std::min<size_t>(attr.size(), static_cast<size_t>(arg.rank)); ++d)
+        if (std::string what = check(d, attr[d]); !what.empty())
+          fail(what, name, fmt::format("[{}]", fmt::join(attr.asArrayRef(), ", ")));
+  };
+  // Along an axis of 0 or 1 elements nothing is stepped over: its stride may be promised to be anything.
+  auto steps = [&](size_t d) { return arg.dims[d] > 1; };
+  list(tileir::dimDivAttr, [&](size_t d, int64_t divisor) {
+    return divisor > 1 && arg.dims[d] % divisor ? fmt::format("has {} elements along axis {}", arg.dims[d], d) : std::string();
+  });
+  list(tileir::dimMaxAttr, [&](size_t d, int64_t most) {
+    return most > 0 && arg.dims[d] > most ? fmt::format("has {} elements along axis {}", arg.dims[d], d) : std::string();
+  });
+  list(tileir::strideDivAttr, [&](size_t d, int64_t divisor) {
+    return steps(d) && divisor > 1 && arg.strides[d] % divisor ? fmt::format("has stride {} along axis {}", arg.strides[d], d) : std::string();
+  });
+  list(tileir::strideRemAttr, [&](size_t d, int64_t rest) {
+    return steps(d) && arg.strides[d] % vectorElements(arg.dtype) != rest ? fmt::format("has stride {} along axis {}", arg.strides[d], d)
+                                                                          : std::string();
+  });
+  if (auto unit = func.getArgAttrOfType<mlir::IntegerAttr>(i, tileir::unitStrideAttr))
+    if (const int64_t d = unit.getInt(); d >= 0 && d < arg.rank && steps(static_cast<size_t>(d)) && arg.strides[static_cast<size_t>(d)] != 1)
+      fail(fmt::format("has stride {} along axis {}", arg.strides[static_cast<size_t>(d)], d), tileir::unitStrideAttr, std::to_string(d));
+  if (auto align = func.getArgAttrOfType<mlir::IntegerAttr>(i, tileir::alignAttr); align && align.getInt() > 0 && placedAt % align.getInt())
+    fail(fmt::format("lies at a multiple of {} bytes", placedAt), tileir::alignAttr, std::to_string(align.getInt()));
+  if (func.getArgAttr(i, tileir::smallAttr) && !specialise(arg).small)
+    fail("has lengths or bytes of 2^31 or more", tileir::smallAttr, "unit");
+}
+
 } // namespace
 
 std::string kernelName(mlir::ModuleOp module) {
@@ -104,15 +148,11 @@ void addInputOptions(CLI::App &app, InputOptions &options, const std::string &wh
 
 mlir::OwningOpRef<mlir::ModuleOp> parseFile(const std::string &file, ContextLease &context) {
   llvm::SourceMgr sources;
-  auto input = llvm::MemoryBuffer::getFileOrSTDIN(file);
-  if (!input)
-    throw UserError({{},
-                     {},
-                     "run",
-                     fmt::format("'{}': {}", file, input.getError().message()),
-                     "run_file",
-                     "name a module file, or - for standard input"});
-  sources.AddNewSourceBuffer(std::move(*input), llvm::SMLoc());
+  std::string why;
+  std::optional<std::string> text = readInput(file, why);
+  if (!text)
+    throw UserError({{}, {}, "run", fmt::format("'{}': {}", file, why), "run_file", "name a module file, or - for standard input"});
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*text, file == "-" ? "<stdin>" : file), llvm::SMLoc());
   mlir::OwningOpRef<mlir::ModuleOp> module;
   {
     mlir::SourceMgrDiagnosticHandler show(sources, context.get());
@@ -133,9 +173,13 @@ mlir::OwningOpRef<mlir::ModuleOp> parseFile(const std::string &file, ContextLeas
 void bindArguments(mlir::ModuleOp module, std::vector<ToolArg> &args) {
   mlir::func::FuncOp func = kernelOf(module);
   matchArguments(func, args);
-  for (unsigned i = 0; i < args.size(); ++i)
-    if (args[i].arg.isTensor() && !func.getArgAttr(i, tileir::alignAttr))
+  for (unsigned i = 0; i < args.size(); ++i) {
+    if (!args[i].arg.isTensor())
+      continue;
+    checkFacts(func, i, args[i]);
+    if (!func.getArgAttr(i, tileir::alignAttr))
       setSpecialisation(module, i, specialise(args[i].arg), args[i].arg.rank);
+  }
   func->setAttr(tileir::apartAttr, mlir::UnitAttr::get(func.getContext())); // each has a buffer of its own
 }
 

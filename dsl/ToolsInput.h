@@ -38,7 +38,8 @@ mlir::OwningOpRef<mlir::ModuleOp> parseFile(const std::string &file, ContextLeas
 std::string kernelName(mlir::ModuleOp module);
 
 /// Checks the arguments against those of the kernel, and tells the kernel what they are, where it does not say
-/// so itself. UserErrors [run_args], [run_arg_type].
+/// so itself. Where the file says what arguments are like (`tile.align` and so on), and what was given is not: that is what its code may
+/// rely on. UserErrors [run_args], [run_arg_type], [run_arg_fact].
 void bindArguments(mlir::ModuleOp module, std::vector<ToolArg> &args);
 
 LowerOptions loweringOf(mlir::ModuleOp module, const passes::Schedule &schedule, const std::string &arch,

@@ -2,16 +2,14 @@
 #include "dsl/ToolsJobs.h"
 
 #include "autotune/Published.h"
+#include "dsl/ToolsCommon.h"
 
 #include <sectile/Error.h>
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <dlfcn.h>
-#include <fstream>
-#include <iostream>
+#include <optional>
 #include <sstream>
 
 namespace sectile::tools {
@@ -45,10 +43,13 @@ void addJob(std::vector<Job> &jobs, const std::string &line, const std::string &
 void loadLibraries(const std::vector<std::string> &libraries) {
   for (const std::string &library : libraries) {
     const std::string path = library.find('/') == std::string::npos ? "./" + library : library;
-    if (!dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      const char *why = dlerror();
-      fail({}, fmt::format("{} cannot be loaded: {}", path, why ? why : "no reason given"), "tune_load", "name a shared library that is linked with Sectile");
+    std::string why = whyNoFile(path); // the loader would wait at a pipe
+    if (why.empty() && !dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      const char *said = dlerror();
+      why = said ? said : "no reason given";
     }
+    if (!why.empty())
+      fail({}, fmt::format("{} cannot be loaded: {}", path, why), "tune_load", "name a shared library that is linked with Sectile");
   }
 }
 
@@ -62,13 +63,11 @@ std::string publishedList() {
 std::vector<Job> readJobs(const std::string &path, const std::string &kernel, const std::vector<std::string> &args, const std::string &verb) {
   std::vector<Job> jobs;
   if (!path.empty()) {
-    std::ifstream file;
-    if (path != "-") {
-      file.open(path);
-      if (!file)
-        fail({}, fmt::format("'{}': {}", path, std::strerror(errno)), "tune_jobs", "name a file with a kernel and its arguments per line");
-    }
-    std::istream &in = path == "-" ? std::cin : file;
+    std::string why;
+    std::optional<std::string> text = readInput(path, why);
+    if (!text)
+      fail({}, fmt::format("'{}': {}", path, why), "tune_jobs", "name a file with a kernel and its arguments per line");
+    std::istringstream in(*text);
     int number = 0;
     for (std::string line; std::getline(in, line);)
       addJob(jobs, line, fmt::format("{}:{}", path, ++number));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/Tools.h"
+#include "dsl/ToolsCommon.h"
 
 #include "ir/TgpuDialect.h"
 #include "passes/Pipeline.h"
@@ -18,8 +19,12 @@ int optMain(int argc, char **argv) {
                   mlir::arith::ArithDialect>();
   mlir::registerTransformsPasses();
   passes::registerAll();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Sectile's passes on modules as text\n", registry));
+  const auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Sectile's passes on modules as text\n", registry);
+  if (std::string why = input == "-" ? std::string() : whyNoFile(input); !why.empty()) { // it would be read to an end that may not come
+    llvm::errs() << "error: '" << input << "': " << why << "\n";
+    return EXIT_FAILURE;
+  }
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 }
 
 } // namespace sectile::tools

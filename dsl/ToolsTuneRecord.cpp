@@ -84,22 +84,11 @@ RecordSet readRecord(const RecordPlace &place, bool isNamed) {
 }
 
 std::string readText(const std::string &file) {
-  const bool isInput = file == "-";
-  const int fd = isInput ? STDIN_FILENO : ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  std::string text;
-  char block[65536];
-  ssize_t n = fd < 0 ? -1 : 1;
-  while (n > 0 || (n < 0 && fd >= 0 && errno == EINTR)) {
-    n = ::read(fd, block, sizeof block);
-    if (n > 0)
-      text.append(block, static_cast<std::size_t>(n));
-  }
-  const int error = errno;
-  if (fd >= 0 && !isInput)
-    ::close(fd);
-  if (n < 0)
-    fail(fmt::format("'{}' cannot be read: {}", file, std::strerror(error)), "record_file", "name a tuning record or an export of one");
-  return text;
+  std::string why;
+  std::optional<std::string> text = readInput(file, why);
+  if (!text)
+    fail(fmt::format("'{}' cannot be read: {}", file, why), "record_file", "name a tuning record or an export of one");
+  return std::move(*text);
 }
 
 /// The rows of an export; those that are none are appended to `rejected`.
@@ -116,12 +105,13 @@ RecordSet readExport(const std::string &file, std::vector<std::string> &rejected
 
 /// Rows of a record or an export, whichever the file is.
 RecordSet readEither(const std::string &file, std::vector<std::string> &rejected) {
+  if (file == "-" || !whyNoFile(file).empty()) // a pipe, or what readText refuses
+    return readExport(file, rejected);
   char first = 0;
-  if (file != "-")
-    if (std::unique_ptr<std::FILE, int (*)(std::FILE *)> f(std::fopen(file.c_str(), "rbe"), std::fclose); f)
-      while (std::fread(&first, 1, 1, f.get()) == 1 && std::isspace(static_cast<unsigned char>(first)))
-        ;
-  if (file == "-" || first == '{')
+  if (std::unique_ptr<std::FILE, int (*)(std::FILE *)> f(std::fopen(file.c_str(), "rbe"), std::fclose); f)
+    while (std::fread(&first, 1, 1, f.get()) == 1 && std::isspace(static_cast<unsigned char>(first)))
+      ;
+  if (first == '{')
     return readExport(file, rejected);
   return readRecord({file, Record::Mode::readOnly, autotune::FileSystem::detect}, true);
 }

@@ -198,6 +198,17 @@ class Files(Cli):
         self.fails(USER, "error", *words, self.write("notile.mlir", ADD.replace("tile.binary", "tile.binar")), program=program)
         self.fails(USER, "error", *words, self.write("elf.mlir", pathlib.Path("/bin/true").read_bytes()), program=program)
 
+    def test_bytecode_that_ends_early_or_has_a_wrong_byte(self):
+        opt = os.path.join(os.path.dirname(SECTILE), "sectile-opt")
+        made = subprocess.run([opt, "--emit-bytecode", self.write("add.mlir", ADD)], capture_output=True, check=True).stdout
+        self.call("run", self.write("whole.mlirbc", made), "--arg=8xf32=iota", "--arg=8xf32=zeros")
+        for length in [*range(1, 12), *range(12, len(made), max(1, len(made) // 24))]:
+            self.call("run", self.write("cut.mlirbc", made[:length]), "--arg=8xf32=iota", "--arg=8xf32=zeros", status=USER)
+        for at in range(4, len(made), max(1, len(made) // 24)):  # a mistake, or another kernel; never the end of the program
+            done = subprocess.run([SECTILE, "emit", "--stage=tile", self.write("wrong.mlirbc", made[:at] + bytes([made[at] ^ 0x5A]) + made[at + 1:])],
+                                  capture_output=True, check=False, timeout=120, env=self.environment)
+            self.assertIn(done.returncode, (OK, USER), f"byte {at}: {done.stderr[-500:]}")
+
     def test_bad_files(self):
         self.each_bad_file("run", program=SECTILE)
         self.each_bad_file("emit", "--stage=tile", program=SECTILE)
