@@ -3,6 +3,7 @@
 #include "tests/cases/Cases.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -353,6 +354,27 @@ SECTILE_CASE("P19c") {
   run.stream().synchronize();
   run.same(y.get(), make<i32>(n, [](auto i) { return i; }), "out");
   run.check(y.guardsHold(), "guards");
+}
+SECTILE_CASE("P19c/axes") { // more programs along any axis than a launch has blocks along its second and third
+  constexpr std::int64_t n = 65537;
+  for (const auto &dims : {std::array<std::int64_t, 3>{n, 1, 1}, {1, n, 1}, {1, 1, n}, {3, n, 1}, {1, 257, 257}}) {
+    const std::int64_t count = dims[0] * dims[1] * dims[2];
+    Guarded<i32> y(run, count);
+    numbers(run.stream(), y.view(dims[0], dims[1], dims[2]));
+    run.stream().synchronize();
+    run.same(y.get(), make<i32>(count, [&](auto i) { return i / dims[2] % dims[1]; }), fmt::format("{} x {} x {}", dims[0], dims[1], dims[2]));
+    run.check(y.guardsHold(), "guards");
+  }
+}
+SECTILE_CASE("P19c/overflow") { // products of lengths that no longer fit 32 bits, 63 bits, 64 bits, whose low bits are 0
+  Guarded<i32> y(run, 1);
+  const std::int64_t two31 = std::int64_t(1) << 31, two32 = two31 * 2;
+  for (const auto &dims : {std::array<std::int64_t, 3>{1, two31, 1}, {1, two32, 1}, {65536, 65536, 1}, {two31, 1, 2}})
+    run.refused([&] { numbers(run.stream(), Tensor<i32, 3>(y.data(), dims)); }, {"numbers", std::to_string(dims[0] * dims[1] * dims[2]), "2147483647"},
+                fmt::format("{} x {} x {}", dims[0], dims[1], dims[2]));
+  for (const auto &dims : {std::array<std::int64_t, 3>{two32, two32, 1}, {two31, two31, 4}, {two32, 1, two31}})
+    run.refused([&] { numbers(run.stream(), Tensor<i32, 3>(y.data(), dims)); }, {"numbers"}, fmt::format("{} x {} x {}", dims[0], dims[1], dims[2]));
+  run.check(y.guardsHold() && y.get() == std::vector<i32>(1, -1), "memory");
 }
 SECTILE_CASE("P19c/limit") {
   Guarded<i32> y(run, 1);

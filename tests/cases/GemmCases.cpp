@@ -132,6 +132,11 @@ template <class T, int BM, int BN, int BK> void innerTiles(Run &run) {
        {std::int64_t(2 * BK), std::int64_t(BK), std::int64_t(2 * BK + 1), std::int64_t(BK - 1)})
     placedProduct<T, BM, BN, BK>(run, 64, 96, K, {K}, {96}, {96}, K == 2 * BK);
 }
+/// 128 x 128 outside. Every schedule where even one warp's code is soon assembled.
+template <class T, int BK> void wideTiles(Run &run) {
+  for (std::int64_t K : {std::int64_t(2 * BK), std::int64_t(3 * BK - 1)})
+    placedProduct<T, 128, 128, BK>(run, 130, 136, K, {(K + 15) / 16 * 16}, {144}, {136}, K == 2 * BK && sizeof(T) == 2 && BK < 48);
+}
 template <class T> void innerKinds(Run &run) {
   innerTiles<T, 64, 64, 48>(run);
   innerTiles<T, 64, 64, 80>(run);
@@ -245,6 +250,22 @@ SECTILE_CASE("P18a/kinds/f16") { innerKinds<f16>(run); }
 SECTILE_CASE("P18a/kinds/f32") { innerKinds<f32>(run); }
 SECTILE_CASE("P18a/kinds/e4m3") { innerKinds<e4m3>(run); }
 SECTILE_CASE("P18a/kinds/i8") { innerKinds<i8>(run); }
+SECTILE_CASE("P18a/kinds/e5m2") { innerTiles<e5m2, 64, 64, 80>(run); }
+SECTILE_CASE("P18a/short") { // shorter than any instruction takes
+  innerTiles<bf16, 64, 64, 1>(run);
+  innerTiles<bf16, 64, 64, 3>(run);
+  innerTiles<f16, 64, 64, 17>(run);
+  innerTiles<e4m3, 64, 64, 31>(run);
+}
+SECTILE_CASE("P18a/warpgroups") { // tiles that two warpgroups share, inner ones that fill no row of shared memory, or more than one
+  wideTiles<bf16, 24>(run);
+  wideTiles<bf16, 40>(run);
+  wideTiles<f16, 72>(run);
+  wideTiles<bf16, 96>(run);
+  wideTiles<bf16, 144>(run);
+  wideTiles<e4m3, 48>(run);
+  wideTiles<e4m3, 160>(run);
+}
 SECTILE_CASE("P18c/loop/bf16") {
   inARow<bf16, 64, 64>(run, 64, 192);
   inARow<bf16, 128, 64>(run, 200, 100);
