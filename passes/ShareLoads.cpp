@@ -111,7 +111,26 @@ private:
     func->removeAttr(tgpu::streamRangeAttr); // one or the other
     for (tgpu::StageLoadOp load : shared)
       load->setAttr(tgpu::sharedLoadAttr, b.getUnitAttr());
+    widenWishes(func, tileir::Dependence(grid.getResult(best)));
     return {};
+  }
+
+  /// What one program loads of a tensor that a launch may copy first (tgpu.repack), counted for the pair, which is one program there.
+  static void widenWishes(func::FuncOp func, const tileir::Dependence &dependence) {
+    DenseSet<Value> done;
+    func.walk([&](tgpu::GlobalLoadOp load) {
+      auto arg = dyn_cast<BlockArgument>(load.getX());
+      auto wish = arg && arg.getOwner() == &func.getBody().front()
+                      ? func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), tgpu::repackAttr)
+                      : DenseI64ArrayAttr();
+      if (!wish || !done.insert(arg).second)
+        return;
+      SmallVector<int64_t> wide(wish.asArrayRef());
+      for (auto [length, offset] : llvm::zip(MutableArrayRef(wide).drop_front(), load.getOffsets()))
+        if (dependence.of(offset))
+          length *= 2;
+      func.setArgAttr(arg.getArgNumber(), tgpu::repackAttr, Builder(func.getContext()).getDenseI64ArrayAttr(wide));
+    });
   }
 
   /// See above.

@@ -166,3 +166,19 @@ func.func @at_lines(%A: !A, %B: !A {tile.stride_div = array<i64: 16, 1>, tile.un
   }
   return
 }
+
+// What a launch may copy first is counted for pairs: 256 rows of A for each, still 64 columns in each trip.
+// CHECK-LABEL: func.func @wish
+// CHECK-SAME: tgpu.repack = array<i64: 1, 256, 0>
+// CHECK-SAME: tgpu.pair = 0 : i64
+func.func @wish(%A: !A {tgpu.repack = array<i64: 1, 128, 0>}, %B: !A, %C: !A) attributes {tile.kernel, tgpu.target = "sm_90a", tgpu.launch = #tgpu.launch<warps = 8, shared_bytes = 0>} {
+  %m, %n = tile.grid %C [128, 256] : !A -> index, index
+  %z = tile.constant 0 : index
+  %s = tile.constant 64 : index
+  %K = tile.dim %A, 1 : !A
+  scf.for %k = %z to %K step %s {
+    %a = tgpu.global_load %A[%m, %k] axes [] lo[] hi[] pad 0.0 : bf16 : !A -> tensor<128x64xbf16>
+    %b = tgpu.stage_load %B[%n, %k] map(#box256) : !A -> !rows256
+  }
+  return
+}
