@@ -127,9 +127,10 @@ private:
 
   /// What the model takes the candidate for: schedules that say what the rule does anyway come out like the rule.
   std::string shapeOf(const Entry &e) const {
-    Config picks = e.out.config;
+    Config picks = e.out.config; // and switches, which the model does not tell apart
     for (const ScheduleField &f : scheduleFields())
-      picks.*f.member = 0;
+      if (!f.isSwitch)
+        picks.*f.member = 0;
     const Prediction &p = space.candidates[e.index].predicted;
     return fmt::format("{} {} {} {} {} {} {}", configText(picks), p.warps, p.stages, p.cluster, p.raster, p.blocks, e.out.config.stages == 1);
   }
@@ -170,6 +171,8 @@ private:
           continue;
         if (round == 0 && changedFields(e.out.config)) // schedules come second
           continue;
+        if (!options.exhaustive && hasFreeSwitch(e.out.config)) // worth it at the leaders alone
+          continue;
         if (!isLikelyKnown(e))
           ask(e);
       }
@@ -180,6 +183,12 @@ private:
     for (const ScheduleField &f : scheduleFields())
       count += config.*f.member != 0;
     return count;
+  }
+  /// A switch that the caller left to the search is not at its rule.
+  bool hasFreeSwitch(const Config &config) const {
+    return std::ranges::any_of(scheduleFields(), [&](const ScheduleField &f) {
+      return f.isSwitch && config.*f.member && !(options.fixed.*f.member) && !options.only.contains(f.name);
+    });
   }
   /// In how many numbers two candidates differ.
   static int distance(const Config &a, const Config &b) {
@@ -202,7 +211,7 @@ private:
     std::vector<Entry *> near;
     for (Entry &e : entries)
       if (!e.asked && std::any_of(leaders.begin(), leaders.end(), [&](Entry *l) { return distance(l->out.config, e.out.config) == 1; }) &&
-          likelyBetter(e) && !isLikelyKnown(e))
+          (likelyBetter(e) || hasFreeSwitch(e.out.config)) && !isLikelyKnown(e)) // of switches the model has no opinion
         near.push_back(&e); // entries are in the model's order
     // A batch may not be all alike: of each number that changes, one after the other.
     std::size_t count = 0;

@@ -14,9 +14,23 @@ namespace sectile::autotune {
 namespace {
 
 constexpr ScheduleField fields[] = {
-    {"warps", &Config::warps},   {"stages", &Config::stages}, {"cluster", &Config::cluster},
-    {"raster", &Config::raster}, {"split", &Config::split},   {"blocks", &Config::blocks},
-    {"repack", &Config::repack}, {"async", &Config::async}, {"pingpong", &Config::pingpong}, {"multicast", &Config::multicast}, {"snake", &Config::snake}, {"streamk", &Config::streamk}, {"overlap", &Config::overlap}, {"keep", &Config::keep}, {"persistent", &Config::persistent}, {"prefetch", &Config::prefetch}, {"evict", &Config::evict},
+    {"warps", &Config::warps},
+    {"stages", &Config::stages},
+    {"cluster", &Config::cluster},
+    {"raster", &Config::raster},
+    {"split", &Config::split},
+    {"blocks", &Config::blocks},
+    {"repack", &Config::repack},
+    {"async", &Config::async, true},
+    {"pingpong", &Config::pingpong, true},
+    {"multicast", &Config::multicast, true},
+    {"snake", &Config::snake, true},
+    {"streamk", &Config::streamk, true},
+    {"overlap", &Config::overlap, true},
+    {"keep", &Config::keep, true},
+    {"persistent", &Config::persistent, true},
+    {"prefetch", &Config::prefetch, true},
+    {"evict", &Config::evict, true},
 };
 
 using Values = std::vector<int>;
@@ -222,7 +236,8 @@ private:
   }
 
   /// What is worth trying of a schedule choice; 0, the rule, first.
-  Values valuesOf(const ScheduleField &field, const KernelWork &work) const {
+  Values valuesOf(const ScheduleField &field, const TracedWork &traced, const Prediction &rule) const {
+    const KernelWork &work = traced.work;
     if (limits.fixed.*field.member)
       return {limits.fixed.*field.member};
     if (!target)
@@ -230,6 +245,11 @@ private:
     if (auto it = limits.only.find(field.name); it != limits.only.end())
       return it->second;
     const std::string_view name = field.name;
+    if (field.isSwitch) {
+      Values values = switchValues(*target, multiprocessors, traced, rule, name);
+      values.insert(values.begin(), 0);
+      return values;
+    }
     const bool products = !work.products.empty();
     if (name == "warps")
       return products ? Values{0, 4, 8, 16} : Values{0, 1, 2, 4, 8, 16, 32};
@@ -250,12 +270,13 @@ private:
 
   void addSchedules(const Combination &c) {
     std::vector<Config> configs{c.config};
+    const Prediction rule = target ? predict(*target, multiprocessors, *c.traced, c.config) : Prediction();
     for (const ScheduleField &field : fields) {
       std::vector<Config> longer;
+      const Values values = valuesOf(field, *c.traced, rule);
       for (const Config &head : configs)
-        for (int v : valuesOf(field, c.traced->work)) {
-          if (!limits.allSchedules && v && !limits.only.contains(field.name) && !(limits.fixed.*field.member) &&
-              changedFields(head) >= 2)
+        for (int v : values) {
+          if (!limits.allSchedules && v && isFree(field) && (changedFields(head) >= 2 || (field.isSwitch && hasSwitch(head))))
             continue;
           Config config = head;
           config.*field.member = v;
@@ -266,11 +287,13 @@ private:
     for (Config &config : configs)
       add(c, std::move(config));
   }
+  /// The caller left it to the search.
+  bool isFree(const ScheduleField &f) const { return !(limits.fixed.*f.member) && !limits.only.contains(f.name); }
   int changedFields(const Config &config) const {
-    int count = 0;
-    for (const ScheduleField &f : fields)
-      count += config.*f.member && !(limits.fixed.*f.member) && !limits.only.contains(f.name);
-    return count;
+    return static_cast<int>(std::count_if(std::begin(fields), std::end(fields), [&](const ScheduleField &f) { return config.*f.member && isFree(f); }));
+  }
+  bool hasSwitch(const Config &config) const {
+    return std::any_of(std::begin(fields), std::end(fields), [&](const ScheduleField &f) { return f.isSwitch && config.*f.member && isFree(f); });
   }
 
   void add(const Combination &c, Config config) {

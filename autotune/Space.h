@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sectile::autotune {
@@ -28,6 +29,7 @@ namespace sectile::autotune {
 struct ScheduleField {
   const char *name;
   int Config::*member;
+  bool isSwitch = false; ///< 0 by rule, 1 never, 2 wherever it can be done
 };
 SECTILE_API std::span<const ScheduleField> scheduleFields();
 
@@ -66,6 +68,11 @@ struct SpaceLimits {
 /// throws, [tune_empty] when nothing is left, [tune_contradiction] when constraints that can each be met cannot be together.
 SECTILE_API Space makeSpace(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target *target,
                             int multiprocessors, const SpaceLimits &limits, CodePosition where);
+
+/// The values of a switch that are worth a measurement beside the rule, which stands for 0 (Switches.cpp): the kernel has something
+/// for it to act on, and the machine leaves it something to gain. `rule` is what the model says of the rule's schedule.
+SECTILE_API std::vector<int> switchValues(const Target &target, int multiprocessors, const TracedWork &traced, const Prediction &rule,
+                                          std::string_view name);
 
 /// Why the target cannot run this configuration (Filter.cpp): more threads, registers or shared memory than it has, no
 /// instruction of this shape. Empty if nothing speaks against it.

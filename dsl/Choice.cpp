@@ -32,13 +32,6 @@ using autotune::RecordKey;
 using autotune::RecordRow;
 using autotune::RecordSet;
 
-/// Schedule choices that the tuner leaves to the rules, and that may be set by hand all the same.
-constexpr autotune::ScheduleField byHandAlone[] = {{"blocks", &Config::blocks},       {"repack", &Config::repack},
-                                                   {"async", &Config::async},         {"pingpong", &Config::pingpong},   {"multicast", &Config::multicast},
-                                                   {"snake", &Config::snake},         {"streamk", &Config::streamk},
-                                                   {"overlap", &Config::overlap},     {"keep", &Config::keep},     {"persistent", &Config::persistent}, {"prefetch", &Config::prefetch},
-                                                   {"evict", &Config::evict}};
-
 /// `text` without its first word, which becomes `word`. False at the end.
 bool nextWord(std::string_view &text, std::string_view &word) {
   if (text.empty())
@@ -177,12 +170,11 @@ std::optional<Config> parseChoice(std::string_view text) {
     if (error != std::errc() || end != digits.data() + digits.size() || !names.insert(name).second)
       return std::nullopt;
     bool isField = false;
-    for (std::span<const autotune::ScheduleField> fields : {autotune::scheduleFields(), std::span<const autotune::ScheduleField>(byHandAlone)})
-      for (const autotune::ScheduleField &field : fields)
-        if (field.name == name) {
-          config.*field.member = value;
-          isField = true;
-        }
+    for (const autotune::ScheduleField &field : autotune::scheduleFields())
+      if (field.name == name) {
+        config.*field.member = value;
+        isField = true;
+      }
     if (!isField)
       config.set(name, value);
   }

@@ -2,6 +2,8 @@
 #include "passes/Pipeline.h"
 #include "passes/Passes.h"
 
+#include <sectile/Targets.h>
+
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -35,7 +37,9 @@ void buildPipeline(OpPassManager &module, const PipelineOptions &options) {
   split.parts = options.schedule.cluster > 1 ? 1 : options.schedule.split; // one or the other
   StageOperandsPassOptions stage;
   stage.async = options.schedule.async;
-  split.streamk = options.schedule.cluster > 1 || options.schedule.stages == 1 ? 1 : options.schedule.streamk;
+  const Target *target = findTarget(options.arch); // SelectMma says where there is none
+  const bool pipelines = options.schedule.stages != 1 && target && target->has(Feature::wgmma);
+  split.streamk = options.schedule.cluster > 1 || !pipelines ? 1 : options.schedule.streamk;
   if (options.schedule.multicast == 2 && split.streamk == 0) // what is asked for comes before what a launch may ask for
     split.streamk = 1;
   OverlapProductsPassOptions overlap;

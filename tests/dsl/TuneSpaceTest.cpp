@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
+#include <string>
 
 using namespace sectile;
 using namespace sectile::autotune;
@@ -47,6 +49,24 @@ constexpr auto triangle = kernel("triangle", [](Tensor<const bf16, 2> A, Tensor<
   for (Tile k : range(0, m + 64, 64))
     acc = mma(A.load({m, k}, {64, 64}), B.load({k, n}, {64, 64}), acc);
   C.store({m, n}, acc);
+});
+
+/// Keys that a query meets, without softmax: two products in one loop, one operand that the loop keeps.
+constexpr auto chain = kernel("chain", [](Tensor<const bf16, 2> Q, Tensor<const bf16, 2> K, Tensor<bf16, 2> O) {
+  auto [m] = grid(O, {128});
+  Tile q = Q.load({m, 0}, {128, 128}), o = zeros<f32>({128, 128});
+  for (Tile j : range(0, K.dim(0), 128)) {
+    Tile keys = K.load({j, 0}, {128, 128});
+    o = mma(cast<bf16>(mma(q, keys.t())), keys, o);
+  }
+  O.store({m, 0}, cast<bf16>(o));
+});
+constexpr auto columnSums = kernel("column_sums", [](Tensor<const float, 2> X, Tensor<float, 1> Y) {
+  auto [c] = grid(Y, {128});
+  Tile s = zeros<f32>({128});
+  for (Tile r : range(0, X.dim(0), 32))
+    s += sum(X.load({r, c}, {32, 128}), 0).drop(0);
+  Y.store({c}, s);
 });
 
 const Target &h200() { return *findTarget("sm_90a"); }
@@ -140,6 +160,73 @@ TEST_CASE("The space is every combination of picks and schedules, each kept or d
   REQUIRE(std::adjacent_find(texts.begin(), texts.end()) == texts.end());
 }
 
+/// The switches that candidates of this kernel set, beside `picks`, as text.
+template <class Args>
+std::set<std::string> switchesOf(const detail::KernelDesc &kernel, const Args &args, const std::string &picks = "", const Target &target = h200()) {
+  std::set<std::string> found;
+  for (const Candidate &c : makeSpace(kernel, args, &target, 0, {}, {}).candidates)
+    if (c.text.starts_with(picks) && c.text.size() > picks.size()) {
+      const std::string rest = c.text.substr(picks.empty() ? 0 : picks.size() + 1);
+      for (const ScheduleField &f : scheduleFields())
+        if (f.isSwitch && rest.starts_with(std::string(f.name) + "=") && rest.find(' ') == std::string::npos)
+          found.insert(rest);
+    }
+  return found;
+}
+
+TEST_CASE("Switches are candidates where the kernel has something for them to act on, and the machine something to gain", "[tune]") {
+  using Set = std::set<std::string>;
+  const std::string large = "BK=64 BM=128 BN=256", square = "BK=64 BM=128 BN=128";
+  // Operands of 100 MB, four rounds of which the last is not full; sums of 128 x 256 are too many for one warpgroup.
+  CHECK(switchesOf(matmul.desc(), product(4096, 4096, 4096), large) == Set{"multicast=2", "snake=1", "streamk=1", "streamk=2"});
+  CHECK(switchesOf(matmul.desc(), product(4096, 4096, 4096), square).contains("pingpong=2"));
+  // What lies in the L2 cache is not read in another order; one round needs no turns.
+  CHECK(switchesOf(matmul.desc(), product(1024, 1024, 1024), square) == Set{"streamk=1", "streamk=2"});
+  CHECK(switchesOf(matmul.desc(), product(1000, 1000, 1000), square) == Set{"multicast=1", "streamk=1", "streamk=2"});
+  // Whole rounds leave nothing to share.
+  CHECK_FALSE(switchesOf(matmul.desc(), product(128 * 132, 512, 4096), large).contains("streamk=2"));
+  // Operands that the TMA unit cannot read: threads copy them, or warps load them.
+  CHECK(switchesOf(matmul.desc(), product(4095, 4097, 4099), large) == Set{"async=1", "async=2"});
+  // Two products in a loop that keeps an operand of theirs; the loop does not only accumulate.
+  const Set two = switchesOf(chain.desc(), chain.pack(matrix<const bf16>(65536, 128), matrix<const bf16>(65536, 128), matrix<bf16>(65536, 128)));
+  for (const char *choice : {"overlap=1", "overlap=2", "keep=1", "keep=2"})
+    CHECK(two.contains(choice));
+  // Kernels without products: more rows than run at once, more bytes than the L2 cache has, loops that load.
+  CHECK(switchesOf(softmaxLike.desc(), softmaxLike.pack(matrix<const bf16>(16384, 2048), matrix<bf16>(16384, 2048)), "BR=1") == Set{"evict=2", "persistent=2"});
+  CHECK(switchesOf(softmaxLike.desc(), softmaxLike.pack(matrix<const bf16>(64, 2048), matrix<bf16>(64, 2048)), "BR=1").empty());
+  CHECK(switchesOf(columnSums.desc(), columnSums.pack(matrix<const float>(512, 512), vector<float>(512))) == Set{"prefetch=1", "prefetch=2"});
+  // Without products on warpgroups none of theirs.
+  CHECK(switchesOf(matmul.desc(), product(4096, 4096, 4096), large, *findTarget("sm_80")).empty());
+}
+
+TEST_CASE("Switches keep the space small: one of them at a time, beside one other choice", "[tune]") {
+  SpaceLimits without;
+  std::size_t switches = 0, fields = 0;
+  for (const ScheduleField &f : scheduleFields())
+    if (f.isSwitch)
+      without.only[f.name] = {0};
+  const Space plain = productSpace(4096, without), all = productSpace(4096);
+  for (const Candidate &c : all.candidates) {
+    std::size_t set = 0, others = 0;
+    for (const ScheduleField &f : scheduleFields())
+      (f.isSwitch ? set : others) += c.config.*f.member != 0;
+    switches += set;
+    fields += set > 0;
+    CHECK((set <= 1 && set + others <= 2));
+  }
+  CHECK(switches > 0);
+  CHECK(switches == fields);
+  CHECK(all.candidates.size() < 3 * plain.candidates.size());
+  // Chosen by the caller, they are what the caller says.
+  SpaceLimits limits;
+  limits.fixed.snake = 1;
+  limits.only = {{"overlap", {2}}, {"BM", {128}}, {"BN", {128}}, {"BK", {64}}};
+  const Space byHand = productSpace(4096, limits);
+  REQUIRE_FALSE(byHand.candidates.empty());
+  for (const Candidate &c : byHand.candidates)
+    CHECK((c.config.snake == 1 && c.config.overlap == 2));
+}
+
 TEST_CASE("Numbers that only some configurations ask for belong to those alone", "[tune]") {
   auto args = branchy.pack(vector<const float>(4096), vector<float>(4096));
   Space space = makeSpace(branchy.desc(), args, nullptr, 0, {}, {});
@@ -162,7 +249,9 @@ TEST_CASE("A kernel without picks is its schedules; the interpreter has none", "
 
 TEST_CASE("The caller limits the space by values, by hand and by conditions", "[tune]") {
   SpaceLimits limits;
-  limits.only = {{"BM", {64, 128}}, {"BN", {128}}, {"BK", {64}}, {"warps", {4, 8}}, {"stages", {0}}, {"raster", {0}}, {"split", {0}}, {"blocks", {0}}};
+  for (const ScheduleField &field : scheduleFields())
+    limits.only[field.name] = {0};
+  limits.only["BM"] = {64, 128}, limits.only["BN"] = {128}, limits.only["BK"] = {64}, limits.only["warps"] = {4, 8};
   Space four = productSpace(4096, limits);
   REQUIRE(four.size() == 4);
 

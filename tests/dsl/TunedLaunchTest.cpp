@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plain launch takes from the tuning record, what it does not, and what looking costs.
+#include "autotune/Space.h"
 #include "dsl/Choice.h"
 #include "dsl/Compile.h"
 #include "runtime/Env.h"
@@ -57,6 +58,15 @@ constexpr auto covered = kernel("tuned_cover", [](Tensor<const f32, 2> X, Tensor
   const int B = cfg.pick("B", {1, 2, 4}), BC = cfg.cover("BC", X, 1);
   auto [r] = grid(Y, {B});
   Y.store({r, 0}, X.load({r, 0}, {B, BC}) * 2.0f);
+});
+/// Every row block of A times A's first 128 rows, in a loop that keeps what it begins with.
+constexpr auto pipelined = kernel("tuned_pipelined", [](Tensor<const bf16, 2> A, Tensor<bf16, 2> Y, Config &cfg) {
+  const int BM = cfg.pick("BM", {64, 128});
+  auto [m] = grid(Y, {BM});
+  Tile sums = zeros<f32>({BM, 128});
+  for (Tile k : range(0, A.dim(1), 64))
+    sums = mma(A.load({m, k}, {BM, 64}), A.load({0, k}, {128, 64}).t(), sums);
+  Y.store({m, 0}, cast<bf16>(sums));
 });
 constexpr auto addConst = kernel("tuned_const", [](Tensor<i32, 1> Y, Const<i32> c, Config &cfg) {
   const int B = cfg.pick("B", {32, 64});
@@ -150,8 +160,11 @@ TEST_CASE("A choice is text: picks and schedule, without what follows from the a
   CHECK(parseChoice(choiceText(config)) == config);
   CHECK(choiceText(Config()) == "");
   CHECK(parseChoice("") == Config());
-  config.stages = 3, config.cluster = 2, config.raster = 4, config.repack = 2, config.blocks = 2;
-  CHECK(parseChoice(choiceText(config)) == config);
+  for (const autotune::ScheduleField &field : autotune::scheduleFields()) {
+    config.*field.member = 2;
+    CHECK(choiceText(config).find(std::string(field.name) + "=2") != std::string::npos);
+    CHECK(parseChoice(choiceText(config)) == config);
+  }
   for (const char *bad : {"BM", "BM=", "=3", "BM=3x", "BM=3 BM=4", "BM=3  BK=4", " BM=3", "BM=99999999999", "warps=8 warps=8", "BM=3.5", "\n"})
     CHECK_FALSE(parseChoice(bad));
   CHECK(parseChoice("BM=-3")->get("BM") == -3);
@@ -355,6 +368,29 @@ TEST_CASE("On a GPU: the record's choice with its schedule, and one that the tar
   CHECK(child.errors.find("tuned_twice: cfg(B=128 warps=2) from the tuning record\n") != std::string::npos);
   CHECK(child.errors.find("tuned_twice: cfg(B=128 warps=2) from the tuning record of 1000;1000\n") != std::string::npos);
   CHECK(child.errors.find("tuned_twice: cfg(B=32 warps=77) of the tuning record is not used: ") != std::string::npos);
+}
+
+TEST_CASE("On a GPU: every schedule choice that the record holds is taken by a launch", "[dsl][tuned]") {
+  const auto child = test::inChild({{"SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA}, {"SECTILE_PTXAS", "none"}, {"SECTILE_CACHE", "0"}}, []() -> std::string {
+    runtime::reloadEnv();
+    const Device gpu = Device::gpu(0);
+    const detail::KernelDesc k = pipelined.desc();
+    void *const somewhere = memory().at();
+    const auto args = pipelined.pack(Tensor<const bf16, 2>(static_cast<const bf16 *>(somewhere), {1024, 128}), Tensor<bf16, 2>(static_cast<bf16 *>(somewhere), {1024, 128}));
+    std::string wrong;
+    for (const ScheduleField &field : scheduleFields()) {
+      if (std::string_view(field.name) == "cluster")
+        continue; // products do not share one program
+      const InFile file;
+      const std::string choice = fmt::format("BM=128 {}={}", field.name, std::string_view(field.name) == "warps" ? 4 : 2);
+      putRow(file, rowFor(k, args, choice, gpu));
+      if (const std::string taken = variantOfLaunch(k, gpu, args)->config.str(); taken != choice)
+        wrong += fmt::format("'{}' instead of '{}'; ", taken, choice);
+    }
+    return wrong.empty() ? "all taken" : wrong;
+  });
+  INFO(child.errors);
+  CHECK(child.said == "all taken");
 }
 
 TEST_CASE("A choice that is noted while the process runs is taken by the next launch", "[dsl][tuned]") {

@@ -88,6 +88,29 @@ TEST_CASE("Tuning on a GPU happens in the worker's context", "[tune][fake]") {
   CHECK(r.said == "4 tried, 250 us, noisy false; here: 0 launches, 0 modules, 0 allocations");
 }
 
+TEST_CASE("Switches of the schedule are tried at what leads", "[tune][fake]") {
+  ChildResult r = onFake({}, [] {
+    TuneOptions options;
+    options.seconds = 120; // compiles on a busy machine
+    options.verify = false;
+    options.only = {{"BM", {128}}, {"BN", {128}}, {"BK", {64}}, {"warps", {0}}, {"stages", {0}}, {"raster", {0}}, {"split", {0}}, {"blocks", {0}}};
+    const auto args = matmul.pack(Tensor<const bf16, 2>(nullptr, {4096, 4096}), Tensor<const bf16, 2>(nullptr, {4096, 4096}), Tensor<bf16, 2>(nullptr, {4096, 4096}));
+    TuneHooks hooks;
+    hooks.workerProgram = self();
+    const TuneResult result = tuneWith(matmul.desc(), args, options, hooks);
+    std::string said;
+    for (const char *choice : {"pingpong=2", "multicast=2", "snake=1", "streamk=2"}) {
+      const std::string text = std::string("BK=64 BM=128 BN=128 ") + choice;
+      for (const TunedCandidate &c : result.candidates)
+        if (c.text == text)
+          said += fmt::format("{} {}; ", choice, c.reason.empty() ? name(c.state) : std::string_view(c.reason));
+    }
+    return said;
+  });
+  INFO(r.errors);
+  CHECK(r.said == "pingpong=2 measured; multicast=2 measured; snake=1 measured; streamk=2 measured; ");
+}
+
 TEST_CASE("Before every sample twice the L2 cache is overwritten; clocks are warmed first", "[tune][fake]") {
   ChildResult r = onFake({}, [] {
     const auto args = scale.pack(Tensor<const float, 1>(nullptr, {4096}), Tensor<float, 1>(nullptr, {4096}));
