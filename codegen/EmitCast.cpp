@@ -18,6 +18,13 @@ bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; 
 mlir::LogicalResult EmitContext::emitCast(tileir::CastOp op) {
   DType from = dtype(op.getX().getType()), to = dtype(op.getResult().getType());
   Regs x = regs(op.getX()), result(x.size());
+  // Numbers that fit are made in 32 bits, and converted several times as fast.
+  constexpr unsigned narrow = 31;
+  if (from == DType::index && isFloat(to) && indexFacts.of(op.getX()).bits <= narrow) {
+    from = DType::i32;
+    for (llvm::Value *&v : x)
+      v = b.CreateTrunc(v, b.getInt32Ty());
+  }
   bool pairs = hasFp8Conversions() && x.size() % 2 == 0 && from != to;
   if (pairs && isFp8(to) && from != DType::boolean) {
     // Two at a time, as the instruction does.

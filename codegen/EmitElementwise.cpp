@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file Elementwise ops, one register at a time. The meaning is that of ir/base/Scalar.h.
-#include "codegen/EmitContext.h"
+#include "codegen/MathGroups.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -18,6 +18,12 @@ bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; 
 
 mlir::LogicalResult EmitContext::emitUnary(tileir::UnaryOp op) {
   DType t = dtype(op.getX().getType());
+  constexpr size_t several = 4;
+  if (op.getFn() == tileir::UnaryFn::k_tanh && t == DType::f32 && regs(op.getX()).size() >= several) {
+    const Regs x(regs(op.getX()));
+    set(op.getResult(), tanhOf(b, fn, x));
+    return mlir::success();
+  }
   Regs result;
   for (llvm::Value *x : Regs(regs(op.getX()))) {
     llvm::Value *r = unary(op.getFn(), t, x);
@@ -41,9 +47,10 @@ mlir::LogicalResult EmitContext::emitBinary(tileir::BinaryOp op) {
                     indexFacts.of(op.getResult()).nonNegative && indexFacts.of(op.getResult()).bits <= 32 &&
                     indexFacts.nonNegative(op.getA()) && indexFacts.nonNegative(op.getB());
   if (fits) {
+    const bool isSigned = indexFacts.of(op.getResult()).bits < 32; // comparisons with signed numbers are in 32 bits, too
     for (auto [a, c] : llvm::zip_equal(x, y))
-      result.push_back(b.CreateZExt(b.CreateAdd(b.CreateTrunc(a, b.getInt32Ty()), b.CreateTrunc(c, b.getInt32Ty()), "", /*HasNUW=*/true),
-                                    b.getInt64Ty()));
+      result.push_back(b.CreateZExt(b.CreateAdd(b.CreateTrunc(a, b.getInt32Ty()), b.CreateTrunc(c, b.getInt32Ty()), "", /*HasNUW=*/true, /*HasNSW=*/isSigned),
+                                    b.getInt64Ty(), "", /*IsNonNeg=*/isSigned));
     set(op.getResult(), std::move(result));
     return mlir::success();
   }

@@ -10,7 +10,8 @@
 ///
 /// f16, bf16 and fp8 compute in f32 and round once. Subnormal results keep these bounds in units of the
 /// smallest subnormal, but exp, exp2 and sigmoid in f32 give 0 below 2^-126.
-#include "codegen/EmitContext.h"
+#include "codegen/MathGroups.h"
+
 #include "codegen/MathAlgorithms.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -208,6 +209,44 @@ llvm::Value *EmitContext::mathFunction(tileir::UnaryFn fnKind, llvm::Value *x) {
   std::string name = tileir::stringifyUnaryFn(fnKind).str() + (isDouble ? "_f64" : "_f32");
   return callHelper(name, x->getType(), {x},
                     [&](llvm::ArrayRef<llvm::Value *> args) { return emit(args[0]); });
+}
+
+Regs tanhOf(Builder &b, llvm::Function *fn, llvm::ArrayRef<llvm::Value *> x) {
+  constexpr size_t most = 32;
+  Regs result;
+  IrMath m(b, fn, nullptr);
+  auto block = [&](const char *name) { return llvm::BasicBlock::Create(b.getContext(), name, fn); };
+  for (; !x.empty(); x = x.drop_front(std::min(most, x.size()))) {
+    llvm::ArrayRef<llvm::Value *> group = x.take_front(most);
+    llvm::SmallVector<llvm::Value *> largest; // NaN stays NaN either way
+    for (llvm::Value *v : group)
+      largest.push_back(m.abs(v));
+    for (; largest.size() > 1; largest.resize((largest.size() + 1) / 2))
+      for (size_t k = 0; k < largest.size() / 2; ++k)
+        largest[k] = b.CreateBinaryIntrinsic(intr::maxnum, largest[k], largest[largest.size() - 1 - k]);
+    llvm::BasicBlock *small = block("small"), *any = block("any"), *done = block("tanh");
+    // The whole warp takes the branch together.
+    llvm::Value *isLarge = b.CreateNot(m.less(largest.front(), m.f32(math::tanhSmallest)));
+    b.CreateCondBr(b.CreateIntrinsic(intr::nvvm_vote_any_sync, {b.getInt32(std::uint32_t(-1)), isLarge}), any, small,
+                   llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
+    llvm::SmallVector<llvm::Value *> quick, all;
+    b.SetInsertPoint(small);
+    for (llvm::Value *v : group)
+      quick.push_back(math::tanhSmall32(m, v));
+    b.CreateBr(done);
+    b.SetInsertPoint(any);
+    for (llvm::Value *v : group)
+      all.push_back(math::tanh32(m, v));
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+    for (auto [a, c] : llvm::zip_equal(quick, all)) {
+      llvm::PHINode *phi = b.CreatePHI(a->getType(), 2);
+      phi->addIncoming(a, small);
+      phi->addIncoming(c, any);
+      result.push_back(phi);
+    }
+  }
+  return result;
 }
 
 /// Quotients of f32, correctly rounded: the sequences of MathAlgorithms.h for up to 16 registers at a time,

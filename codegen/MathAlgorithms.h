@@ -214,6 +214,14 @@ template <class B> typename B::F32 sineOf32(B &b, typename B::F32 x, bool cosine
   return b.select(b.less(b.abs(x), b.f32(inf32)), v, b.f32(nan32));
 }
 
+/// tanh of |x| < tanhSmallest, without the hardware's functions.
+inline constexpr float tanhSmallest = 0.35f;
+template <class B> typename B::F32 tanhSmall32(B &b, typename B::F32 x) {
+  static constexpr float c[] = {-0x1.555506p-2f, 0x1.10b6dcp-3f, -0x1.9af02ep-5f};
+  auto z = b.mul(x, x);
+  return b.fma(b.mul(poly(b, z, c), z), x, x);
+}
+
 template <class B> typename B::F32 tanh32(B &b, typename B::F32 x) {
   static constexpr float c[] = {-0x1.55553ap-2f, 0x1.1108f2p-3f, -0x1.b87c6p-5f, 0x1.53e2b2p-6f,
                                 -0x1.7e18aep-8f};

@@ -147,6 +147,12 @@ IndexFact IndexFacts::ofBinary(BinaryOp op) {
   switch (op.getFn()) {
   case BinaryFn::k_add: {
     unsigned bits = std::max(a.bits, b.bits) + 1;
+    // A place in a tile that starts at a multiple of its length: nothing carries.
+    auto fillsIn = [](const IndexFact &low, const IndexFact &high) {
+      return low.nonNegative && high.nonNegative && low.bits < 31 && (int64_t(1) << low.bits) <= high.divisor;
+    };
+    if (fillsIn(a, b) || fillsIn(b, a))
+      bits = std::max(a.bits, b.bits);
     return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative && bits < 63, std::min(bits, 63u)};
   }
   case BinaryFn::k_sub:
@@ -253,7 +259,7 @@ IndexFact IndexFacts::compute(Value v) {
       })
       .Case([&](IotaOp iota) -> IndexFact {
         int64_t length = shapeOf(iota.getType())[iota.getAxis()];
-        return {length == 1 ? maxDivisor : 1, true, bitsOf(length)};
+        return {length == 1 ? maxDivisor : 1, true, bitsOf(length - 1)};
       })
       .Case([&](scf::ForOp loop) -> IndexFact {
         unsigned i = cast<OpResult>(v).getResultNumber();

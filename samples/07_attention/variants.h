@@ -33,7 +33,7 @@ inline constexpr Variant sinks{
 /// A penalty that grows with the distance, with a slope per head.
 inline constexpr Variant alibi{
     .score = [](Tile s, At a,
-                Tensor<const f32, 1> slope) { return s + slope.at(a.h) * cast<f32>(a.k - a.q); },
+                Tensor<const f32, 1> slope) { return fma(slope.at(a.h), cast<f32>(a.k - a.q), s); },
     .mask = past,
     .reach = upToLast};
 

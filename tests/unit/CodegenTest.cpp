@@ -120,6 +120,11 @@ TEST_CASE("arithmetic takes few instructions", "[codegen]") {
   CHECK(count(exp, "min.f32") == 4);
   CHECK(count(exp, "ex2.approx.ftz.f32") == 4);
   CHECK_FALSE(has(exp, "selp"));
+  // Small ones of all four by a polynomial, and behind one check the rest.
+  std::string tanh = mustEmit(unaryOf("tanh", DType::f32)).artifact.ptx;
+  CHECK(count(tanh, "vote.sync.any") == 1);
+  CHECK(count(tanh, "ex2.approx.ftz.f32") == 4);
+  CHECK(count(tanh, "rcp.approx.ftz.f32") == 4);
   // Neighbours in pairs, as far as the target has the instruction.
   for (std::string fn : {"add", "sub", "mul", "max", "min"}) {
     CAPTURE(fn);

@@ -185,6 +185,10 @@ TEST_CASE("f32 functions stay in their bounds", "[math]") {
             "cos32", 40000, many, [](B &b, float x) { return math::sineOf32(b, x, true); },
             [](long double x) { return std::cos(x); }) <= 2);
   CHECK(worst<float>(
+            "tanhSmall32", math::tanhSmallest, many,
+            [](B &b, float x) { return std::fabs(x) >= math::tanhSmallest ? math::tanh32(b, x) : math::tanhSmall32(b, x); },
+            [](long double x) { return std::tanh(x); }) <= 3);
+  CHECK(worst<float>(
             "tanh32", 11, many, [](B &b, float x) { return math::tanh32(b, x); },
             [](long double x) { return std::tanh(x); }) <= 3);
   CHECK(worst<float>(
