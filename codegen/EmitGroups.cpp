@@ -6,6 +6,8 @@
 /// is met; what is left at the end is one arrival that nobody waits for.
 #include "codegen/EmitContext.h"
 
+#include "ir/Turns.h"
+
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace sectile::codegen {
@@ -33,21 +35,23 @@ void EmitContext::emitGroups(int count) {
 llvm::Value *EmitContext::barrierNumber() { return groups > 1 ? b.CreateAdd(group, i32(1)) : i32(1); }
 
 void EmitContext::emitTurn(bool pass) {
-  if (groups < 2)
+  const bool inProgram = groups < 2;
+  if (inProgram && !func->hasAttr(tgpu::turnsAttr))
     return;
-  llvm::Value *threads = i32(2 * barrierThreads);
+  llvm::Value *own = inProgram ? b.CreateLShr(uniformWarp(), i32(2)) : group, *threads = i32(inProgram ? barrierThreads : 2 * barrierThreads);
   if (pass)
     b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
-                      {b.CreateSub(i32(firstTurn + 1), group), threads});
+                      {b.CreateSub(i32(firstTurn + 1), own), threads});
   else
-    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {b.CreateAdd(group, i32(firstTurn)), threads});
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {b.CreateAdd(own, i32(firstTurn)), threads});
 }
 
 void EmitContext::emitFirstTurn() {
-  if (groups < 2)
+  if (groups < 2 && !func->hasAttr(tgpu::turnsAttr))
     return;
+  llvm::Value *own = groups < 2 ? b.CreateLShr(uniformWarp(), i32(2)) : group;
   llvm::BasicBlock *second = newBlock("second"), *start = newBlock("start");
-  b.CreateCondBr(b.CreateICmpEQ(group, i32(1)), second, start);
+  b.CreateCondBr(b.CreateICmpEQ(own, i32(1)), second, start);
   b.SetInsertPoint(second);
   emitTurn(/*pass=*/true);
   b.CreateBr(start);

@@ -13,6 +13,7 @@
 /// neighbours along one axis; where their number is odd, the last one has no neighbour, and the second block computes the same as
 /// the first and stores nothing. Other kernels are unchanged.
 
+#include "ir/Dependence.h"
 #include "passes/Passes.h"
 #include "passes/Remarks.h"
 #include "passes/Support.h"
@@ -150,13 +151,16 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
     Shares shares;
     if (range)
       shares = share(b, range, programs, blocks);
-    auto loop = scf::ForOp::create(b, loc, blocks.getNumber(), range ? shares.end : programs, blocks.getCount());
+    std::optional<Order> order;
+    if (isOrdered && !range)
+      order = orderOf(b, grid, sizes, axes.front(), programs, blocks);
+    auto loop = scf::ForOp::create(b, loc, blocks.getNumber(), range ? shares.end : order ? order->end : programs, blocks.getCount());
     Operation *yield = loop.getBody()->getTerminator();
     for (Operation &op : llvm::make_early_inc_range(llvm::make_range(std::next(loop->getIterator()), body.end())))
       if (!op.hasTrait<OpTrait::IsTerminator>())
         op.moveBefore(yield);
     int64_t group = 1;
-    if (sizes.size() > 1 && (raster > 0 || axes.empty()))
+    if (sizes.size() > 1 && (raster > 0 || (axes.empty() && sharesAcross(grid))))
       group = raster > 0 ? raster : std::clamp<int64_t>(groupRows / sizes[sizes.size() - 2], 1, 16);
     b.setInsertionPoint(grid);
     Value number = loop.getInductionVar();
@@ -165,8 +169,8 @@ struct MakePersistent : sectile::passes::impl::MakePersistentPassBase<MakePersis
       number = unit(b, range, shares, number, blocks);
       b.setInsertionPoint(grid);
     }
-    if (isOrdered && !range) {
-      number = inOrder(b, grid, sizes, axes.front(), trips == Trend::Up, number, programs, blocks);
+    if (order) {
+      number = order->programAt(b, loc, number, trips == Trend::Up);
       func->setAttr(tgpu::programOrderAttr, b.getDenseI64ArrayAttr({int64_t(axes.front()), trips == Trend::Up}));
     }
     auto program = tgpu::ProgramOp::create(b, loc, grid.getResultTypes(), number, grid.getX(), sizes, group);
@@ -297,45 +301,88 @@ private:
 
   // --- order
 
-  /// The number of the program that block b takes in its round r. Rounds go up and down the blocks, so that none always
-  /// has the longest of its round; see ir/ProgramOrder.h for the rest. In 32 bits: a launch has fewer than 2^31 programs.
-  static Value inOrder(OpBuilder &b, tileir::GridOp grid, ArrayRef<int64_t> sizes, unsigned axis, bool descending, Value numberOfPlace,
-                       Value numberOfPrograms, tgpu::BlockNumberOp blocks) {
+  /// Whether programs that lie beside each other across the last axis but one share what others along the last axis load anew:
+  /// some loads depend on the place along the last axis alone. Else all that programs of a row share is what they have in common.
+  bool sharesAcross(tileir::GridOp grid) {
+    const unsigned last = grid.getNumResults() - 1;
+    const tileir::Dependence onLast(grid.getResult(last)), onOther(grid.getResult(last - 1));
+    return !isStaged || getOperation().walk([&](tgpu::StageLoadOp load) {
+                          auto depends = [&](const tileir::Dependence &d) {
+                            return llvm::any_of(load.getOffsets(), [&](Value v) { return d.of(v); });
+                          };
+                          return depends(onLast) && !depends(onOther) ? WalkResult::interrupt() : WalkResult::advance();
+                        }).wasInterrupted();
+  }
+
+  /// The order of programs whose length depends on their place along an axis. The other axes are in sections, and programs of
+  /// a section come longest first; see ir/ProgramOrder.h. Each section starts with block 0 and goes up and down the blocks
+  /// round by round, so that none always has the longest of its round, and those that have no program in its last round are
+  /// those that had the longest one. In 32 bits: a launch has fewer than 2^31 programs.
+  struct Order {
+    Value block, count;   ///< this block, and how many there are
+    Value along, inner;   ///< programs along the axis, and of the axes behind it, if there are some
+    Value others, height; ///< programs of the other axes, and of a section's
+    Value whole;          ///< sections that are not cut off
+    Value share;          ///< programs that this block has of each of them
+    Value end;            ///< of the places that this block goes through, index
+
+    /// The number of the program at a place of this block.
+    Value programAt(OpBuilder &b, Location loc, Value placeOfBlock, bool descending) const {
+      using enum tileir::BinaryFn;
+      auto op = [&](tileir::BinaryFn fn, Value x, Value y) { return binary(b, loc, fn, x, y); };
+      Value one = number(b, loc, 1), place = op(k_div, narrow(b, loc, placeOfBlock), count);
+      Value section = op(k_min, whole, op(k_div, place, share)), round = op(k_sub, place, op(k_mul, section, share));
+      Value isBack = compare(b, loc, tileir::ComparePred::k_eq, op(k_bitand, round, one), one);
+      Value in = op(k_add, op(k_mul, round, count), select(b, loc, isBack, op(k_sub, op(k_sub, count, one), block), block));
+      Value firstOther = op(k_mul, section, height), high = op(k_min, height, op(k_sub, others, firstOther));
+      Value at = op(k_div, in, high), other = op(k_add, firstOther, op(k_rem, in, high));
+      if (descending)
+        at = op(k_sub, op(k_sub, along, one), at);
+      Value result = inner ? op(k_add, op(k_mul, op(k_add, op(k_mul, op(k_div, other, inner), along), at), inner), op(k_rem, other, inner))
+                           : op(k_add, op(k_mul, other, along), at);
+      return tileir::CastOp::create(b, loc, b.getIndexType(), result);
+    }
+    static Value number(OpBuilder &b, Location loc, int64_t n) { return constant(b, loc, b.getI32Type(), b.getI32IntegerAttr(int32_t(n))); }
+    static Value narrow(OpBuilder &b, Location loc, Value v) { return tileir::CastOp::create(b, loc, b.getI32Type(), v); }
+  };
+
+  static Order orderOf(OpBuilder &b, tileir::GridOp grid, ArrayRef<int64_t> sizes, unsigned axis, Value programs, tgpu::BlockNumberOp blocks) {
     using enum tileir::BinaryFn;
     Location loc = grid.getLoc();
-    const Type i32 = b.getI32Type();
     auto op = [&](tileir::BinaryFn fn, Value x, Value y) { return binary(b, loc, fn, x, y); };
-    auto number = [&](int64_t n) { return constant(b, loc, i32, IntegerAttr::get(i32, n)); };
-    auto narrow = [&](Value v) -> Value { return tileir::CastOp::create(b, loc, i32, v); };
-    Value place = narrow(numberOfPlace), programs = narrow(numberOfPrograms), count = narrow(blocks.getCount()), one = number(1);
-    Value round = op(k_div, place, count), start = op(k_mul, round, count);
-    // The last round may be short.
-    Value inRound = op(k_min, count, op(k_sub, programs, start));
-    Value back = op(k_add, start, op(k_sub, op(k_sub, op(k_add, start, inRound), one), place));
-    Value isBack = compare(b, loc, tileir::ComparePred::k_eq, op(k_bitand, round, one), one);
-    place = select(b, loc, isBack, back, place);
-
-    Value along, inner; // programs along the axis, and of the axes behind it, if there are some
+    auto number = [&](int64_t n) { return Order::number(b, loc, n); };
+    Value one = number(1), none = number(0);
+    Order o;
+    o.block = Order::narrow(b, loc, blocks.getNumber());
+    o.count = Order::narrow(b, loc, blocks.getCount());
     for (unsigned d = axis; d < grid.getNumResults(); ++d) {
       Value dim = tileir::DimOp::create(b, loc, grid.getX(), int64_t(d));
-      const int64_t size = sizes[d];
-      Value n = narrow(binary(b, loc, k_div, binary(b, loc, k_add, dim, indexConstant(b, loc, size - 1)), indexConstant(b, loc, size)));
+      Value n = Order::narrow(b, loc, binary(b, loc, k_div, binary(b, loc, k_add, dim, indexConstant(b, loc, sizes[d] - 1)), indexConstant(b, loc, sizes[d])));
       if (d == axis)
-        along = n;
+        o.along = op(k_max, one, n);
       else
-        inner = inner ? op(k_mul, inner, n) : n;
+        o.inner = o.inner ? op(k_mul, o.inner, n) : n;
     }
-    Value others = op(k_div, programs, along);
-    Value height = op(k_max, one, op(k_div, op(k_mul, number(roundsOfSection), count), along)); // others of a section
-    Value ofSection = op(k_mul, height, along);
-    Value section = op(k_div, place, ofSection), in = op(k_rem, place, ofSection), firstOther = op(k_mul, section, height);
-    height = op(k_min, height, op(k_sub, others, firstOther));
-    Value at = op(k_div, in, height), other = op(k_add, firstOther, op(k_rem, in, height));
-    if (descending)
-      at = op(k_sub, op(k_sub, along, one), at);
-    Value result = inner ? op(k_add, op(k_mul, op(k_add, op(k_mul, op(k_div, other, inner), along), at), inner), op(k_rem, other, inner))
-                         : op(k_add, op(k_mul, other, along), at);
-    return tileir::CastOp::create(b, loc, b.getIndexType(), result);
+    o.others = op(k_div, Order::narrow(b, loc, programs), o.along);
+    o.height = op(k_max, one, op(k_div, op(k_mul, number(roundsOfSection), o.count), o.along));
+    o.whole = op(k_div, o.others, o.height);
+    // Of a section of so many programs.
+    auto share = [&](Value ofSection) {
+      Value before = op(k_div, op(k_sub, op(k_add, ofSection, o.count), one), o.count); // rounds, rounded up
+      before = op(k_sub, before, one);
+      Value left = op(k_sub, ofSection, op(k_mul, before, o.count)); // for the last round
+      Value isBack = compare(b, loc, tileir::ComparePred::k_eq, op(k_bitand, before, one), one);
+      Value turned = select(b, loc, isBack, op(k_sub, op(k_sub, o.count, one), o.block), o.block);
+      Value takes = compare(b, loc, tileir::ComparePred::k_lt, turned, left);
+      return op(k_add, before, select(b, loc, takes, one, none));
+    };
+    // Not 0: a section that is not cut off fills two rounds.
+    o.share = op(k_max, one, share(op(k_mul, o.height, o.along)));
+    Value cut = op(k_sub, o.others, op(k_mul, o.whole, o.height));
+    Value rounds = op(k_add, op(k_mul, o.whole, o.share), share(op(k_mul, cut, o.along)));
+    o.end = binary(b, loc, k_add, blocks.getNumber(),
+                   binary(b, loc, k_mul, tileir::CastOp::create(b, loc, b.getIndexType(), rounds), blocks.getCount()));
+    return o;
   }
 
   /// Loops of the program with staged loads whose iterations may come in any order go backwards in every second program.

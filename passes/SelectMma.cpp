@@ -10,6 +10,7 @@
 #include "passes/Support.h"
 
 #include "ir/PingPong.h"
+#include "ir/Turns.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -212,6 +213,8 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
       func->setAttr(tgpu::groupsAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), 2));
     else if (twice)
       func->setAttr(tgpu::minBlocksAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), 2));
+    if (pingpong != 0 && !inTurns)
+      func->setAttr(tgpu::turnsAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), pingpong));
     func->setAttr(tgpu::targetAttr, StringAttr::get(&getContext(), target->arch));
   }
 };

@@ -17,6 +17,7 @@
 #include "passes/TensorMaps.h"
 
 #include "ir/PingPong.h"
+#include "ir/Turns.h"
 
 namespace sectile::passes {
 #define GEN_PASS_DEF_SPECIALISEWARPSPASS
@@ -154,12 +155,62 @@ public:
         op.moveBefore(&consumer, consumer.end());
     for (Group &g : groups)
       consume(g);
+    auto wanted = func->getAttrOfType<IntegerAttr>(tgpu::turnsAttr);
+    func->removeAttr(tgpu::turnsAttr);
     if (inTurns)
       markTurns(consumer);
+    else if (warps == 2 * warpgroup && (!wanted || wanted.getInt() != 1))
+      markLoops(consumer, wanted != nullptr);
     return success();
   }
 
 private:
+  static constexpr int64_t warpgroup = 4; ///< warps
+
+  /// Loops in which a product is issued, and another one with its first operand in registers before the first is waited for: an
+  /// iteration has the tensor cores from the one to the other. Worth it where threads work half as long as the products take, or longer.
+  void markLoops(Block &consumer, bool always) {
+    consumer.walk([&](scf::ForOp loop) {
+      tgpu::WgmmaOp first, last;
+      bool isWaited = false;
+      for (Operation &op : loop.getBody()->without_terminator()) {
+        if (auto product = dyn_cast<tgpu::WgmmaOp>(op); product && !isWaited) {
+          first = first ? first : product;
+          last = product;
+        }
+        isWaited |= first && isa<tgpu::WgmmaWaitOp>(op);
+      }
+      if (!isWaited || first == last || !isTile(last.getA()) || isTile(first.getB()) || !(always || works(loop)))
+        return;
+      first->setAttr(tgpu::turnTakeAttr, UnitAttr::get(func.getContext()));
+      last->setAttr(tgpu::turnPassAttr, UnitAttr::get(func.getContext()));
+      func->setAttr(tgpu::turnsAttr, UnitAttr::get(func.getContext()));
+    });
+  }
+  /// Clocks of a multiprocessor, in which it makes 16 exponentials, beside them 128 other results, or as many sums of products as
+  /// its tensor cores make.
+  bool works(scf::ForOp loop) {
+    constexpr int64_t exponentialsPerClock = 16, othersPerClock = 128, ofFunction = 16, sumsPerClock = 2048, bits = 16;
+    int64_t exponentials = 0, others = 0, products = 0;
+    for (Operation &op : loop.getBody()->without_terminator()) {
+      if (auto product = dyn_cast<tgpu::WgmmaOp>(op)) {
+        const tgpu::BufferType b = product.getB().getType();
+        const int64_t m = tileir::shapeOf(product.getType())[0], elements = llvm::product_of(b.getShape());
+        products += m * elements * int64_t(b.getElementType().getIntOrFloatBitWidth()) / (sumsPerClock * bits);
+      } else if (auto unary = dyn_cast<tileir::UnaryOp>(op); unary && isTile(unary.getResult())) {
+        const int64_t elements = llvm::product_of(tileir::shapeOf(unary.getType()));
+        if (unary.getFn() == tileir::UnaryFn::k_exp2)
+          exponentials += elements / exponentialsPerClock;
+        else
+          others += elements * ofFunction / othersPerClock;
+      } else if (isa<tileir::BinaryOp, tileir::FmaOp, tileir::CompareOp, tileir::SelectOp, tileir::CastOp>(op) && isTile(op.getResult(0))) {
+        others += llvm::product_of(tileir::shapeOf(op.getResult(0).getType())) / othersPerClock;
+      }
+    }
+    exponentials = std::max(exponentials, others);
+    return 2 * exponentials >= products;
+  }
+
   /// A program has the tensor cores from its first wait for operands to the last op that waits for some.
   void markTurns(Block &consumer) {
     for (auto programs : consumer.getOps<scf::ForOp>()) {

@@ -120,6 +120,11 @@ void launchPacked(const Driver &driver, Module &module, const Module::Loaded &lo
     d.fail(result, fmt::format("cuLaunchKernel of {}", module.kernel()), "launch", loc);
 }
 
+/// Programs that go through one range are equally long. Of others a block may have fewer or longer ones.
+std::int64_t blocksOf(const LaunchInfo &info, std::int64_t programs, std::int64_t most) {
+  return info.split.stream ? persistentBlocks(programs, most) : std::min(programs, std::max<std::int64_t>(most, 1));
+}
+
 /// Whether the runtime adds parameters of its own, or decides how many blocks there are.
 bool isPlain(const LaunchInfo &info) { return !info.split.possible && info.maps.empty() && !info.persistent; }
 
@@ -154,7 +159,7 @@ void launchMore(const Driver &driver, Module &module, const Module::Loaded &load
   if (info.persistent && info.split.possible)
     programs = choice.blocks;
   else if (info.persistent)
-    programs = persistentBlocks(programs, blocksInFlight(info, loaded.registers, device) / info.cluster);
+    programs = blocksOf(info, programs, blocksInFlight(info, loaded.registers, device) / info.cluster);
   if (info.maps.empty())
     return launchPacked(driver, module, loaded, programs, choice.parts, params, bytes, stream, loc);
   // The driver puts parameters from a buffer where the TMA unit cannot read maps (not at multiples of 64); given one by

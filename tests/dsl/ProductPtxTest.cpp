@@ -28,9 +28,12 @@ template <int N, auto choice> constexpr auto tiled = kernel("tiled", [](Tensor<c
 constexpr auto inTurns = [](Config &cfg) { cfg.pingpong = 2; };
 constexpr auto shared = [](Config &cfg) { cfg.streamk = 2; };
 constexpr auto inPairs = [](Config &cfg) { cfg.multicast = 2; };
-template <Maximum maximum>
+constexpr auto byRule = [](Config &) {};
+constexpr auto neverInTurns = [](Config &cfg) { cfg.pingpong = 1; };
+template <Maximum maximum, auto choice = byRule>
 constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> Q, Tensor<const bf16, 2> K, Tensor<const bf16, 2> V,
-                                              Tensor<bf16, 2> O) {
+                                              Tensor<bf16, 2> O, Config &cfg) {
+  choice(cfg);
   auto [i] = grid(Q, {128});
   Tile q = Q.load({i, 0}, {128, 64}), o = zeros<f32>({128, 64});
   OnlineSoftmax st(128, 0.125f, maximum);
@@ -39,6 +42,19 @@ constexpr auto softmax = kernel("softmax", [](Tensor<const bf16, 2> Q, Tensor<co
     o = mma(cast<bf16>(p), V.load({j, 0}, {128, 64}), o);
   }
   O.store({i, 0}, cast<bf16>(st.finish(o)));
+});
+/// Heads of queries, each with keys of its own.
+constexpr auto heads = kernel("heads", [](Tensor<const bf16, 3> Q, Tensor<const bf16, 3> K, Tensor<f32, 3> O, Config &cfg) {
+  cfg.split = 1;
+  auto [h, i] = grid(Q, {1, 128});
+  Tile q = Q.load({h, i, 0}, {1, 128, 64}).drop(0), all = zeros<f32>({128, 1});
+  for (Tile j : range(0, K.dim(1), 128))
+    all = max(all, max(mma(q, K.load({h, j, 0}, {1, 128, 64}).drop(0).t()), 1));
+  O.store({h, i, 0}, reshape(all, {1, 128, 1}));
+});
+constexpr auto distance = kernel("distance", [](Tensor<f32, 2> O) {
+  auto [i, j] = grid(O, {32, 32});
+  O.store({i, j}, cast<f32>(j + iota(1, 32) - (i + iota(32, 1))));
 });
 int count(const std::string &text, std::string_view what) {
   int n = 0;
@@ -155,4 +171,37 @@ TEST_CASE("The PTX of two products with a softmax between them", "[codegen][prod
   }
   // Each loop asks its warp whether a weight has become too large.
   CHECK(count(stale, "vote.sync.any") == count(exact, "vote.sync.any") + 2);
+}
+
+TEST_CASE("The PTX of warpgroups that share a program and take turns", "[codegen][products]") {
+  auto emit = [](const auto &kernel, std::int64_t d) {
+    return kernel.emit("ptx", "sm_90a", matrix<const bf16>(2048, d), matrix<const bf16>(2048, d), matrix<const bf16>(2048, d), matrix<bf16>(2048, d));
+  };
+  const std::string ptx = emit(softmax<Maximum::stale>, 64);
+  INFO(ptx);
+  // In both loops a turn begins before the first product and ends behind the last one; the second warpgroup lets the first begin.
+  CHECK(count(ptx, "bar.arrive") == 3);
+  const std::size_t wait = ptx.find("wgmma.wait_group.sync.aligned 1;"), pass = ptx.rfind("bar.arrive", wait), last = ptx.rfind("wgmma.mma_async", wait),
+                    first = ptx.rfind("setp.ne.b32 p, 0, 0; wgmma.mma_async", wait), take = ptx.rfind("bar.sync", wait);
+  REQUIRE(wait != std::string::npos);
+  CHECK(take < first);
+  CHECK(last < pass);
+  CHECK(count(ptx.substr(take, wait - take), "wgmma.mma_async") == 12);
+  CHECK(count(emit(softmax<Maximum::stale, neverInTurns>, 64), "bar.arrive") == 0);
+}
+
+TEST_CASE("Programs of one head come one after the other, those of a product in groups", "[codegen][products]") {
+  const std::array<std::int64_t, 3> dims{16, 2048, 64};
+  CHECK(count(heads.emit("tgpu", "sm_90a", Tensor<const bf16, 3>(nullptr, dims), Tensor<const bf16, 3>(nullptr, dims),
+                         Tensor<f32, 3>(nullptr, {16, 2048, 1})),
+              "[1, 128] group 1 ") == 2);
+  CHECK(count(product.emit("tgpu", "sm_90a", matrix<const bf16>(4096, 4096), matrix<const bf16>(4096, 4096), matrix<bf16>(4096, 4096)),
+              "[128, 256] group 16 ") == 2);
+}
+
+TEST_CASE("Distances of places in small tensors are numbers of 32 bits", "[codegen]") {
+  const std::string ptx = distance.emit("ptx", "sm_90a", matrix<f32>(4096, 4096));
+  INFO(ptx);
+  CHECK(count(ptx, "cvt.rn.f32.s32") > 0);
+  CHECK(count(ptx, "cvt.rn.f32.s64") == 0);
 }

@@ -99,8 +99,9 @@ TEST_CASE("TensorMaps: a persistent kernel has no more blocks than run at once, 
           info.persistent = true;
           info.sharedBytes = 200000; // one block per multiprocessor
           std::string said;
-          for (int cluster : {1, 2}) {
+          for (auto [cluster, alike] : {std::pair(1, true), std::pair(2, true), std::pair(1, false), std::pair(2, false)}) {
             info.cluster = cluster;
+            info.split.stream = alike;
             auto m = module(info);
             launch(*m, std::vector{view(large)}, s);
             said += number(fake().gridX) + " ";
@@ -110,7 +111,7 @@ TEST_CASE("TensorMaps: a persistent kernel has no more blocks than run at once, 
             said += number(fake().gridX) + " ";
           }
           return said;
-        }) == "125 10 125 126 20 126 ");
+        }) == "125 10 125 126 20 126 132 10 132 132 20 132 ");
 }
 
 TEST_CASE("TensorMaps: tensor maps count as parameters", "[runtime][launch][maps]") {
