@@ -188,7 +188,7 @@ std::vector<Config> attentionConfigs(const Options &options, const AttentionShap
                               {64, 64, 4, 0, 1}};
   if (s.D <= 64)
     choices = {{128, 128, 8, 0, 1}, {128, 128, 8, 3, 1}, {128, 192, 8, 0, 1}, {128, 96, 8, 0, 1},
-               {192, 96, 0, 0, 1},  {128, 128, 8, 0, 0}, {64, 128, 4, 0, 1}};
+               {128, 128, 8, 0, 0}, {64, 128, 4, 0, 1}};
   if (s.D > 128)
     choices = {
         {128, 64, 8, 0, 1}, {128, 80, 8, 0, 1}, {128, 64, 8, 2, 0}, {128, 32, 8, 0, 1}, {64, 64, 4, 0, 1}};
@@ -200,6 +200,7 @@ std::vector<Config> attentionConfigs(const Options &options, const AttentionShap
       config.set("stale", c.stale);
     config.warps = c.warps;
     config.stages = c.stages;
+    config.blocks = c.warps == 4 ? 2 : 0; // one warpgroup alone leaves half of the registers to another block
     all.push_back(config);
   }
   return all;
