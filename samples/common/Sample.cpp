@@ -6,7 +6,7 @@
 
 namespace sample {
 
-Options parse(int argc, char **argv, const std::string &about) {
+Options parse(int argc, char **argv, const std::string &about, std::initializer_list<OwnOption> own) {
   Options o;
   CLI::App app{about};
   app.add_flag("--small", o.small, "Small sizes, for the interpreter");
@@ -18,6 +18,8 @@ Options parse(int argc, char **argv, const std::string &about) {
   app.add_option("--arch", o.arch, "Target of --emit");
   app.add_option("--out", o.out, "File for --emit");
   app.add_option("--rounds", o.rounds, "Timed rounds")->check(CLI::Range(5, 1000));
+  for (const OwnOption &option : own)
+    app.add_option(option.name, option.values, option.about);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <iostream>
 #include <limits>
 #include <random>
@@ -29,8 +30,15 @@ struct Options {
   bool wants(std::string_view name) const { return kernel.empty() || kernel == "all" || kernel == name; }
 };
 
+/// An option of one sample alone, which may be given several times.
+struct OwnOption {
+  std::string name;
+  std::vector<std::string> &values;
+  std::string about;
+};
+
 /// Parses the command line; on `--help` or a mistake prints and exits.
-Options parse(int argc, char **argv, const std::string &about);
+Options parse(int argc, char **argv, const std::string &about, std::initializer_list<OwnOption> own = {});
 
 inline sectile::Device device(const Options &o) {
   if (o.device == "interpreter")
