@@ -55,17 +55,17 @@ public:
     // With the leader's first numbers; with others of its list only where nobody can follow these.
     for (std::size_t n = 0; (leading = choice(c.leader, n)); ++n) {
       sizes = gridSizes(kernelOf(*leading->module));
-      if (place(0))
+      if (place(c.parts.size()))
         break;
       if (refusedAt.second)
         return *refusal;
     }
-    if (!last)
+    if (!joined)
       return *refusal;
     finish();
     config.forgetAsked();
     for (std::size_t i = 0; i < c.parts.size(); ++i)
-      config.adopt(c.parts[i].prefix, taken[i]->config, taken[i]->params);
+      config.adopt(c.parts[i].prefix, taken[c.parts.size() - 1 - i]->config, taken[c.parts.size() - 1 - i]->params);
     return ComposedModule{std::move(module), std::move(report)};
   }
 
@@ -191,42 +191,78 @@ private:
     return &known.traced.emplace(n, tracePart(part, std::move(own))).first->second;
   }
 
-  /// Joins part i and those behind it, with the first combination of their numbers that can be joined.
-  bool place(std::size_t i) {
-    if (i == c.parts.size())
+  /// Joins the first `count` parts to those behind them, the last of them first, each with the first combination of its
+  /// numbers that can be joined. From behind, so that a part meets all that read what it stores as one kernel. `isHopeless`: one that is placed
+  /// fits nobody; what is left to find is who says so.
+  bool place(std::size_t count, bool isHopeless = false) {
+    if (count == 0)
       return true;
+    const std::size_t i = count - 1;
     for (std::size_t n = 0; const TracedPart *next = i == c.leader ? (n ? nullptr : leading) : choice(i, n); ++n) {
-      const bool isAlike = gridSizes(kernelOf(*next->module)) == llvm::ArrayRef<int64_t>(sizes);
-      if ((n > 0 && !isAlike) || tries >= mostTries)
+      const llvm::SmallVector<int64_t> own = gridSizes(kernelOf(*next->module));
+      const bool isAlike = own == llvm::ArrayRef<int64_t>(sizes), mayJoin = isAlike || mayRunInside(i, *next, own);
+      const bool areAlike = isAlike && std::all_of(taken.begin(), taken.end(), [&](const TracedPart *p) {
+        return gridSizes(kernelOf(*p->module)) == llvm::ArrayRef<int64_t>(sizes);
+      });
+      if (n > 0 && isHopeless)
+        break;
+      if ((n > 0 && !mayJoin) || tries >= mostTries)
         continue;
-      tries += isAlike;
-      OwningOpRef<func::FuncOp> before(last ? last.clone() : func::FuncOp());
+      tries += mayJoin;
+      OwningOpRef<func::FuncOp> before(joined ? joined.clone() : func::FuncOp());
       const CompositionReport reported = report;
-      if (add(i, *next, isAlike)) {
+      if (add(i, *next, areAlike)) {
         taken.push_back(next);
-        if (place(i + 1))
+        if (place(i, isHopeless || !mayJoin))
           return true;
         taken.pop_back();
-        last.erase();
-        last = before.release();
-        if (last)
-          module->push_back(last);
+        joined.erase();
+        joined = before.release();
+        if (joined)
+          module->push_back(joined);
         report = reported;
       }
     }
     return false;
   }
 
+  /// Whether this part could run where those behind it load, or the leader where this one loads: then tiles have the sizes of
+  /// the programs that store them.
+  bool mayRunInside(std::size_t i, const TracedPart &part, llvm::ArrayRef<int64_t> own) {
+    const std::vector<int> &values = c.parts[i].values;
+    if (joined && loadsTiles(joined, own, [&](unsigned arg) {
+          return llvm::is_contained(values, joined.getArgAttrOfType<IntegerAttr>(arg, passes::chainTensorAttr).getInt());
+        }))
+      return true;
+    return i > c.leader && loadsTiles(kernelOf(*part.module), sizes, [](unsigned) { return true; });
+  }
+  /// Whether there is a load, of such an argument, with an axis of each of these sizes.
+  template <class F> static bool loadsTiles(func::FuncOp func, llvm::ArrayRef<int64_t> axes, F &&isArg) {
+    return func
+        .walk([&](tileir::LoadOp load) {
+          auto arg = llvm::dyn_cast<BlockArgument>(load.getX());
+          llvm::SmallVector<int64_t> shape(tileir::shapeOf(load.getType()));
+          bool has = arg && arg.getOwner() == &func.getBody().front() && isArg(arg.getArgNumber());
+          for (int64_t size : axes) {
+            auto *at = llvm::find(shape, size);
+            if (has &= at != shape.end(); has)
+              shape.erase(at);
+          }
+          return has ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
   /// The refusal that got furthest; of several the first whose programs are alike.
   void refuseAt(std::size_t i, bool isAlike, CompositionRefusal why) {
-    const std::pair<std::size_t, bool> rank(i, isAlike);
+    const std::pair<std::size_t, bool> rank(c.parts.size() - i, isAlike);
     if (refusal && rank <= refusedAt)
       return;
     refusal = std::move(why);
     refusedAt = rank;
   }
 
-  /// Joins a traced part to those before it.
+  /// Joins a traced part to those behind it.
   bool add(std::size_t i, const TracedPart &part, bool isAlike) {
     if (!part.isCovered) {
       refuseAt(i, isAlike, {SourceLoc(c.parts[i].kernel.where),
@@ -236,24 +272,30 @@ private:
     func::FuncOp own = kernelOf(*part.module).clone();
     module->push_back(own);
     mark(i, own);
-    if (!last) {
-      last = own;
+    if (!joined) {
+      joined = own;
       return true;
     }
+    markTemporary(i);
+    own->moveBefore(joined);
     passes::FusionOptions options;
     options.keepRounding = c.keepRounding;
     options.needsForwarding = false;
-    auto fused = passes::fuse(last, own, options);
+    auto fused = passes::fuse(own, joined, options);
     if (auto *no = std::get_if<passes::FusionRefusal>(&fused)) {
       refuseAt(i, isAlike, {sourceLocOf(no->at), no->why});
       own.erase();
       return false;
     }
     const auto &yes = std::get<passes::Fusion>(fused);
-    last = yes.kernel;
-    report.forwarded += static_cast<int>(yes.forwarded.size());
-    report.vanished.insert(report.vanished.end(), yes.vanished.begin(), yes.vanished.end());
-    report.unrounded.insert(report.unrounded.end(), yes.unrounded.begin(), yes.unrounded.end());
+    joined = yes.kernel;
+    auto append = [](std::vector<int> &to, const std::vector<std::int64_t> &from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(report.forwarded, yes.forwarded);
+    append(report.vanished, yes.vanished);
+    append(report.unrounded, yes.unrounded);
+    append(report.shared, yes.shared);
+    if (yes.inside)
+      report.inside.push_back(static_cast<int>(i));
     return true;
   }
 
@@ -270,24 +312,34 @@ private:
         llvm::SmallVector<int64_t> lengths(value.lengths.begin(), value.lengths.end());
         func.setArgAttr(arg, passes::chainLengthsAttr, b.getDenseI64ArrayAttr(lengths));
       }
-      const bool isLastUse = std::none_of(c.parts.begin() + static_cast<std::ptrdiff_t>(i) + 1, c.parts.end(), [&](const CompositionPart &p) {
+      ++arg;
+    }
+  }
+
+  /// Of what is joined, tensors without memory that part i is the first to touch.
+  void markTemporary(std::size_t i) {
+    Builder b(&context);
+    for (unsigned arg = 0; arg < joined.getNumArguments(); ++arg) {
+      const auto number = static_cast<int>(joined.getArgAttrOfType<IntegerAttr>(arg, passes::chainTensorAttr).getInt());
+      joined.removeArgAttr(arg, b.getStringAttr(passes::chainTemporaryAttr));
+      const CompositionValue &value = c.values[static_cast<std::size_t>(number)];
+      const bool isFirst = std::none_of(c.parts.begin(), c.parts.begin() + static_cast<std::ptrdiff_t>(i), [&](const CompositionPart &p) {
         return std::find(p.values.begin(), p.values.end(), number) != p.values.end();
       });
-      if (value.desc.kind == ParamDesc::Kind::tensor && value.param < 0 && isLastUse)
-        func.setArgAttr(arg, passes::chainTemporaryAttr, b.getUnitAttr());
-      ++arg;
+      if (value.desc.kind == ParamDesc::Kind::tensor && value.param < 0 && isFirst)
+        joined.setArgAttr(arg, passes::chainTemporaryAttr, b.getUnitAttr());
     }
   }
 
   /// A kernel like any other: no trace of the chain is left. The ops of each part are in the canonical order, part behind part:
   /// what a later part loads is not held in registers through the loops of an earlier one.
   void finish() {
-    if (last.getNumArguments() != static_cast<unsigned>(std::count_if(c.params.begin(), c.params.end(), [](const ParamDesc &p) { return !isConstant(p); })))
-      throw InternalError(fmt::format("kernel {}: {} arguments are left of its parts", c.name, last.getNumArguments()));
-    last.setName(c.name);
-    for (unsigned i = 0; i < last.getNumArguments(); ++i)
+    if (joined.getNumArguments() != static_cast<unsigned>(std::count_if(c.params.begin(), c.params.end(), [](const ParamDesc &p) { return !isConstant(p); })))
+      throw InternalError(fmt::format("kernel {}: {} arguments are left of its parts", c.name, joined.getNumArguments()));
+    joined.setName(c.name);
+    for (unsigned i = 0; i < joined.getNumArguments(); ++i)
       for (llvm::StringRef name : {passes::chainTensorAttr, passes::chainLengthsAttr, passes::chainTemporaryAttr})
-        last.removeArgAttr(i, StringAttr::get(&context, name));
+        joined.removeArgAttr(i, StringAttr::get(&context, name));
   }
 
   MLIRContext &context;
@@ -296,10 +348,10 @@ private:
   Config &config;
   llvm::SmallVector<int64_t> sizes; ///< of the leader's grid
   OwningOpRef<ModuleOp> module;
-  func::FuncOp last;
+  func::FuncOp joined;
   std::vector<Choices> choices;
   const TracedPart *leading = nullptr;   ///< the leader with the numbers that are tried
-  std::vector<const TracedPart *> taken; ///< of the parts that are joined
+  std::vector<const TracedPart *> taken; ///< of the parts that are joined, from the last one on
   std::size_t tries = 0;
   CompositionReport report;
   std::optional<CompositionRefusal> refusal;

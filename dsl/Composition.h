@@ -44,8 +44,10 @@ struct Composition {
 
 /// What a fusion of all parts has left out, by value.
 struct CompositionReport {
+  std::vector<int> forwarded; ///< values that go from part to part in registers
   std::vector<int> vanished, unrounded;
-  int forwarded = 0; ///< loads of values that go from part to part in registers
+  std::vector<int> shared;    ///< values whose tiles one loop loads once for several parts
+  std::vector<int> inside;    ///< parts that run where later ones load
 };
 /// Why the parts cannot be one kernel, at the line of the user's that decides it.
 struct CompositionRefusal {

@@ -5,6 +5,7 @@
 #include "dsl/Composition.h"
 
 #include <sectile/Graph.h>
+#include <sectile/Targets.h>
 
 #include <cstdint>
 #include <optional>
@@ -67,8 +68,10 @@ struct PlanStep {
   std::vector<KernelArg> numbers; ///< per parameter
   std::vector<int> nodes;         ///< in order
   std::optional<CompositionReport> fused;
-  std::vector<int> vanished, unrounded; ///< of the graph's values
-  std::int64_t bytesSaved = 0;
+  std::vector<int> vanished, unrounded, shared; ///< of the graph's values
+  std::vector<int> inside;                      ///< nodes that run where others load
+  std::int64_t bytesSaved = 0; ///< of what a node in several steps moves, those of the first one count
+  int launchesSaved = 0;
 };
 /// Two nodes that are not fused, and why.
 struct PlanRefusal {
@@ -85,8 +88,10 @@ struct Plan {
 /// The argument that a value is, with the plan's workspace at `memory`.
 KernelArg placedArg(const GraphState &graph, const Plan &plan, int value, void *memory);
 
+/// Whose costs count until a graph runs on a GPU of another kind.
+const Target &usualTarget();
 /// How the nodes become kernels; compositions in `refused` are not among them. UserErrors as of Graph::build().
-Plan planGraph(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused);
+Plan planGraph(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused, const Target &target = usualTarget());
 std::string planText(const GraphState &graph, const Plan &plan);
 
 } // namespace sectile::detail

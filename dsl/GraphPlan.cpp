@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes of a graph become one kernel. Nodes are taken in order; each is joined, where that is legal, to the groups
-// before it that make what it reads. A group that moves down to a node passes others that have nothing to do with it.
+// before it that make what it reads, and to those that load the same tiles in a loop. A group that moves down to a node passes others
+// that have nothing to do with it. What is left and could run inside every kernel that reads it then does. With fuse::automatic kernels run
+// inside others, and share loops, only where the cost model does not expect it to take longer.
 #include "dsl/Context.h"
 #include "dsl/Diagnostics.h"
 #include "dsl/GraphImpl.h"
+#include "dsl/ModelChoice.h"
 #include "dsl/Trace.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 using namespace mlir;
@@ -26,17 +30,22 @@ struct Group {
   std::vector<int> nodes; ///< in order
   const Composition *composition = nullptr;
   CompositionReport report;
+  std::vector<std::pair<int, std::size_t>> origins = {}; ///< node and parameter behind each value of the composition
 };
 
 class Planner {
 public:
-  Planner(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused) : graph(graph), how(how), refused(refused) {}
+  Planner(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused, const Target &target)
+      : graph(graph), how(how), refused(refused), target(target) {}
 
   Plan run() {
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
       place(n);
+    for (std::size_t i = groups.size(); i-- > 0 && how.mode() != Fuse::Mode::none;)
+      runInReaders(i);
+    std::set<int> counted;
     for (const Group &g : groups)
-      plan.steps.push_back(stepOf(g));
+      plan.steps.push_back(stepOf(g, counted));
     if (how.mode() == Fuse::Mode::require && groups.size() > 1)
       requireFailed();
     planMemory(graph, plan);
@@ -94,80 +103,179 @@ private:
     return false;
   }
 
+  bool mayMove(std::size_t i, std::size_t end) const {
+    return std::none_of(groups.begin() + static_cast<std::ptrdiff_t>(i) + 1, groups.begin() + static_cast<std::ptrdiff_t>(end),
+                        [&](const Group &between) { return conflict(groups[i], between); });
+  }
+
   void place(int n) {
     Group next{{n}, nullptr, {}};
-    if (how.mode() != Fuse::Mode::none)
+    if (how.mode() != Fuse::Mode::none) {
       for (std::size_t i = groups.size(); i-- > 0;) {
         if (!feeds(groups[i], next)) {
           if (feedsView(groups[i], next))
             stayApart(groups[i], n, {SourceLoc(node(n).where), "one of them sees the tensor between them as another view"});
           continue;
         }
-        const bool mayMove = std::none_of(groups.begin() + static_cast<std::ptrdiff_t>(i) + 1, groups.end(),
-                                          [&](const Group &between) { return conflict(groups[i], between); });
-        if (!mayMove) {
+        if (!mayMove(i, groups.size()))
           stayApart(groups[i], n, {SourceLoc(node(n).where), "a kernel between the two needs to run behind the first and before the second"});
-          continue;
-        }
-        if (join(groups[i], next))
+        else if (auto no = join(groups[i], next))
+          stayApart(groups[i], n, std::move(*no));
+        else
           groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
       }
+      for (std::size_t i = groups.size(); i-- > 0;) {
+        if (!readTogether(groups[i], next) || conflict(groups[i], next) || !mayMove(i, groups.size()))
+          continue;
+        if (auto no = join(groups[i], next, true)) {
+          if (hasProduct(groups[i]) && hasProduct(next))
+            stayApart(groups[i], n, std::move(*no));
+        } else {
+          groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+      }
+    }
     groups.push_back(std::move(next));
+  }
+  /// A tensor that both read.
+  bool readTogether(const Group &x, const Group &y) const {
+    for (int a : x.nodes)
+      for (int v : node(a).values)
+        for (int b : y.nodes)
+          if (v >= 0 && node(a).reads(v) && node(b).reads(v))
+            return true;
+    return false;
+  }
+
+  /// A group whose results have no memory of the caller's runs inside each group that reads them, once or several times, if all of them agree.
+  void runInReaders(std::size_t i) {
+    const Group from = groups[i];
+    std::set<int> made;
+    for (int n : from.nodes)
+      for (int v : node(n).values)
+        if (v >= 0 && node(n).writes(v)) {
+          if (const GraphValue &value = graph.values[static_cast<std::size_t>(v)]; value.hasMemory() || value.isViewed)
+            return;
+          made.insert(v);
+        }
+    std::vector<std::pair<std::size_t, Group>> readers;
+    double apart = 0, together = 0;
+    for (std::size_t r = i + 1; r < groups.size(); ++r) {
+      // What it reads has to be as it was, and it is the only one to write its results.
+      for (int n : from.nodes)
+        for (int v : node(n).values)
+          for (int m : groups[r].nodes)
+            for (int w : node(m).values)
+              if (v >= 0 && w >= 0 && node(m).writes(w) && shareMemory(v, w) && !recomputed.contains(w))
+                return;
+      if (feeds(from, groups[r]))
+        readers.emplace_back(r, groups[r]);
+    }
+    for (auto &[r, reader] : readers) {
+      apart += micros(reader);
+      if (auto no = join(from, reader, false, &made)) {
+        if (readers.size() > 1 || plan.refusals.empty()) // of a single one, it was said before
+          stayApart(from, reader.nodes.back(), std::move(*no));
+        return;
+      }
+      together += micros(reader);
+    }
+    if (readers.empty())
+      return;
+    if (auto no = slower(together, apart + micros(from), readers.front().second.nodes.back())) {
+      stayApart(from, readers.front().second.nodes.back(), std::move(*no));
+      return;
+    }
+    std::erase_if(plan.refusals, [&](const PlanRefusal &r) { return r.first == from.nodes.back(); });
+    for (auto &[r, reader] : readers)
+      groups[r] = std::move(reader);
+    recomputed.insert(made.begin(), made.end());
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
   }
 
   void stayApart(const Group &first, int second, CompositionRefusal why) {
-    plan.refusals.push_back({first.nodes.back(), second, std::move(why)});
+    if (std::none_of(plan.refusals.begin(), plan.refusals.end(), [&](const PlanRefusal &r) {
+          return r.first == first.nodes.back() && r.second == second && r.why.why == why.why;
+        }))
+      plan.refusals.push_back({first.nodes.back(), second, std::move(why)});
   }
 
-  /// Makes `next` the group of both, if that is legal.
-  bool join(const Group &before, Group &next) {
+  /// Makes `next` the group of both, if that is legal and the cost model has nothing against it; else says why not. `siblings`: only if
+  /// a loop loads for both. `inside`: tensors without memory although others read them, of which the caller sees to the cost.
+  std::optional<CompositionRefusal> join(const Group &before, Group &next, bool siblings = false, const std::set<int> *inside = nullptr) {
     Group both;
     both.nodes = before.nodes;
     both.nodes.insert(both.nodes.end(), next.nodes.begin(), next.nodes.end());
     std::sort(both.nodes.begin(), both.nodes.end());
+    both.nodes.erase(std::unique(both.nodes.begin(), both.nodes.end()), both.nodes.end());
     const int second = next.nodes.back();
     Composition c;
-    if (!describe(both, c)) {
-      stayApart(before, second, why);
-      return false;
-    }
+    if (!describe(both, c, inside))
+      return why;
     // Who has a product keeps its tiles; among others, somebody's tiles may suit all.
     std::optional<CompositionRefusal> first;
     const std::size_t leaders = hasProduct(both.nodes[c.leader]) ? 1 : both.nodes.size();
     for (std::size_t i = 0; i < leaders; ++i) {
       Composition led = c;
       led.leader = (c.leader + i) % both.nodes.size();
-      if (auto no = compose(both, intern(std::move(led), node(second).where)))
-        first = first.value_or(*no);
-      else {
+      auto no = compose(both, intern(std::move(led), node(second).where));
+      if (!no && siblings && both.report.shared.size() <= before.report.shared.size() + next.report.shared.size())
+        no = CompositionRefusal{SourceLoc(node(second).where), "their loops do not load the same tiles"};
+      // Appended, nothing is computed twice and traffic is saved; else it has to be worth it.
+      const bool isAppended = !siblings && both.report.inside.size() <= before.report.inside.size() + next.report.inside.size();
+      if (!no && !inside && !isAppended)
+        no = slower(micros(both), micros(before) + micros(next), second);
+      if (!no) {
         next = std::move(both);
-        return true;
+        return std::nullopt;
       }
+      first = first.value_or(*no);
     }
-    stayApart(before, second, *first);
-    return false;
+    return first;
+  }
+
+  /// What the cost model expects of a group's kernel.
+  double micros(const Group &g) {
+    auto [it, isNew] = expected.try_emplace(std::pair(g.composition, g.composition ? -1 : g.nodes.front()), 0);
+    if (isNew)
+      it->second = modelMicros(g.composition ? g.composition->desc : node(g.nodes.front()).kernel, argsOf(g), target);
+    return it->second;
+  }
+  /// fuse::automatic computes nothing where that takes longer.
+  std::optional<CompositionRefusal> slower(double one, double several, int second) const {
+    if (how.mode() != Fuse::Mode::automatic || one <= several)
+      return std::nullopt;
+    return CompositionRefusal{SourceLoc(node(second).where),
+                              fmt::format("the cost model expects {:.1f} us of the one kernel, {:.1f} us of those that it would replace", one, several)};
   }
 
   std::optional<CompositionRefusal> compose(Group &both, const Composition &kept) {
     if (refused.contains(&kept))
       return CompositionRefusal{SourceLoc(kept.desc.where), "the one kernel needs more than the GPU has"};
-    std::vector<KernelArg> args;
-    for (std::size_t v = 0; v < kept.values.size(); ++v)
-      if (kept.values[v].param >= 0)
-        args.push_back(graph.argOf(node(origins[v].first), origins[v].second));
+    both.composition = &kept;
     ContextLease context;
     Config config;
-    auto composed = composeModule(*context, kept, args, config);
+    auto composed = composeModule(*context, kept, argsOf(both), config);
     if (auto *no = std::get_if<CompositionRefusal>(&composed))
       return *no;
-    both.composition = &kept;
     both.report = std::get<ComposedModule>(composed).report;
     return std::nullopt;
   }
+  /// Arguments of the group's kernel.
+  std::vector<KernelArg> argsOf(const Group &g) const {
+    std::vector<KernelArg> args;
+    if (!g.composition)
+      for (std::size_t p = 0; p < node(g.nodes.front()).values.size(); ++p)
+        args.push_back(graph.argOf(node(g.nodes.front()), p));
+    for (std::size_t v = 0; v < g.origins.size(); ++v)
+      if (g.composition->values[v].param >= 0)
+        args.push_back(graph.argOf(node(g.origins[v].first), g.origins[v].second));
+    return args;
+  }
 
   /// The composition of these nodes; `why` if there can be none.
-  bool describe(const Group &g, Composition &c) {
-    origins.clear();
+  bool describe(Group &g, Composition &c, const std::set<int> *inside) {
+    g.origins.clear();
     std::map<int, int> ofValue;                 // graph's value -> composition's
     std::map<std::int64_t, int> classes;        // lengths
     c.keepRounding = how.keepsRounding();
@@ -194,7 +302,7 @@ private:
             own.lengths.push_back(classes.try_emplace(length, static_cast<int>(classes.size())).first->second);
           }
         c.values.push_back(std::move(own));
-        origins.emplace_back(n, p);
+        g.origins.emplace_back(n, p);
         part.values.push_back(number);
       }
       c.parts.push_back(std::move(part));
@@ -205,7 +313,7 @@ private:
             shareMemory(x, y))
           return because(g.nodes.back(), "a tensor that one of them writes shares memory with another one");
     for (const auto &[value, number] : ofValue)
-      if (isBetween(g, value))
+      if (isBetween(g, value) || recomputed.contains(value) || (inside && inside->contains(value)))
         c.values[static_cast<std::size_t>(number)].param = -1;
     int next = 0;
     for (CompositionValue &v : c.values)
@@ -245,6 +353,9 @@ private:
         return i;
     return 0;
   }
+  bool hasProduct(const Group &g) {
+    return std::any_of(g.nodes.begin(), g.nodes.end(), [&](int n) { return hasProduct(n); });
+  }
   bool hasProduct(int n) {
     auto [it, isNew] = products.try_emplace(n, false);
     if (isNew) {
@@ -258,7 +369,8 @@ private:
     return it->second;
   }
 
-  PlanStep stepOf(const Group &g) {
+  /// `counted`: nodes of steps before it.
+  PlanStep stepOf(const Group &g, std::set<int> &counted) {
     PlanStep step;
     step.nodes = g.nodes;
     if (!g.composition) {
@@ -268,36 +380,43 @@ private:
       step.numbers = only.numbers;
       return step;
     }
-    Composition again;
-    describe(g, again); // origins
     step.kernel = g.composition->desc;
     step.fused = g.report;
-    for (std::size_t v = 0; v < origins.size(); ++v) {
-      const auto [n, p] = origins[v];
+    for (std::size_t v = 0; v < g.origins.size(); ++v) {
+      const auto [n, p] = g.origins[v];
       if (g.composition->values[v].param < 0)
         continue;
       step.values.push_back(node(n).values[p]);
       step.numbers.push_back(node(n).numbers[p]);
     }
-    auto valueOf = [&](int number) { return node(origins[static_cast<std::size_t>(number)].first).values[origins[static_cast<std::size_t>(number)].second]; };
-    for (int number : g.report.vanished)
-      step.vanished.push_back(valueOf(number));
-    for (int number : g.report.unrounded)
-      step.unrounded.push_back(valueOf(number));
-    // Every node of the group that reads what the group wrote would have read it from memory.
-    for (std::size_t v = 0; v < origins.size(); ++v) {
-      const int value = valueOf(static_cast<int>(v));
-      if (value < 0)
-        continue;
-      bool isWritten = false;
-      std::int64_t moves = 0;
-      for (int n : g.nodes) {
-        moves += isWritten && node(n).reads(value);
-        isWritten |= node(n).writes(value);
+    auto valuesOf = [&](const std::vector<int> &numbers) {
+      std::vector<int> values;
+      for (int number : numbers) {
+        const auto [n, p] = g.origins[static_cast<std::size_t>(number)];
+        values.push_back(node(n).values[p]);
       }
-      moves += g.composition->values[v].param < 0;
-      step.bytesSaved += moves * byteCount(graph.values[static_cast<std::size_t>(value)].arg);
-    }
+      return values;
+    };
+    step.vanished = valuesOf(g.report.vanished);
+    step.unrounded = valuesOf(g.report.unrounded);
+    step.shared = valuesOf(g.report.shared);
+    for (int part : g.report.inside)
+      step.inside.push_back(g.nodes[static_cast<std::size_t>(part)]);
+    std::sort(step.inside.begin(), step.inside.end());
+    // A kernel moves each of its tensors once.
+    auto bytesOf = [&](const std::vector<int> &values) {
+      std::int64_t bytes = 0;
+      for (int v : std::set<int>(values.begin(), values.end()))
+        bytes += v < 0 ? 0 : byteCount(graph.values[static_cast<std::size_t>(v)].arg);
+      return bytes;
+    };
+    step.bytesSaved = -bytesOf(step.values);
+    step.launchesSaved = -1;
+    for (int n : g.nodes)
+      if (counted.insert(n).second) {
+        step.bytesSaved += bytesOf(node(n).values);
+        ++step.launchesSaved;
+      }
     return step;
   }
 
@@ -315,9 +434,11 @@ private:
   const GraphState &graph;
   Fuse how;
   const std::set<const Composition *> &refused;
+  const Target &target;
   std::vector<Group> groups;
   std::map<int, bool> products;
-  std::vector<std::pair<int, std::size_t>> origins; ///< node and parameter behind each value of the composition described last
+  std::map<std::pair<const Composition *, int>, double> expected; ///< microseconds, of a composition or a node
+  std::set<int> recomputed;                                       ///< values that each group that reads them computes for itself
   CompositionRefusal why;                           ///< if it could not be described
   Plan plan;
 };
@@ -364,7 +485,7 @@ static void planMemory(const GraphState &graph, Plan &plan) {
 }
 
 static std::string sizeText(std::int64_t bytes) {
-  return bytes >= 1'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6) : fmt::format("{} B", bytes);
+  return std::abs(bytes) >= 1'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6) : fmt::format("{} B", bytes);
 }
 
 std::string planText(const GraphState &graph, const Plan &plan) {
@@ -385,9 +506,17 @@ std::string planText(const GraphState &graph, const Plan &plan) {
       text += fmt::format("  {}\n", step.kernel.name);
       continue;
     }
-    text += fmt::format("  {}: nodes: {}; saved: launches: {}, memory traffic: {}", step.kernel.name, step.nodes.size(), step.nodes.size() - 1, sizeText(step.bytesSaved));
+    text += fmt::format("  {}: nodes: {}; saved: launches: {}, memory traffic: {}", step.kernel.name, step.nodes.size(), step.launchesSaved, sizeText(step.bytesSaved));
     if (!step.vanished.empty())
       text += fmt::format("; without memory: the tensors made at lines {}", lines(step.vanished));
+    if (!step.inside.empty()) {
+      std::vector<std::string> names;
+      for (int n : step.inside)
+        names.push_back(fmt::format("'{}'", graph.nodes[static_cast<std::size_t>(n)].kernel.name));
+      text += fmt::format("; computed where it is loaded: {}", fmt::join(names, ", "));
+    }
+    if (!step.shared.empty())
+      text += fmt::format("; loaded once in a loop for several: the tensors made at lines {}", lines(step.shared));
     if (!step.unrounded.empty())
       text += fmt::format("; not rounded to 16 bits on the way: those of lines {}", lines(step.unrounded));
     text += "\n";
@@ -398,8 +527,13 @@ std::string planText(const GraphState &graph, const Plan &plan) {
   return text;
 }
 
-Plan planGraph(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused) {
-  return Planner(graph, how, refused).run();
+const Target &usualTarget() {
+  static const Target &target = *findTarget("sm_90a");
+  return target;
+}
+
+Plan planGraph(const GraphState &graph, Fuse how, const std::set<const Composition *> &refused, const Target &target) {
+  return Planner(graph, how, refused, target).run();
 }
 
 } // namespace sectile::detail

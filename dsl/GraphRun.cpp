@@ -76,14 +76,17 @@ private:
       if (r->device == device)
         return *r;
     std::set<const Composition *> refused;
-    Plan plan = asBuilt;
+    const Target *target = device.isInterpreter() ? nullptr : findTarget(device.arch());
+    if (!target)
+      target = &usualTarget();
+    Plan plan = target == &usualTarget() || how.mode() != Fuse::Mode::automatic ? asBuilt : planGraph(graph, how, {}, *target);
     for (std::size_t before = ~std::size_t(0); !byHand && how.mode() == Fuse::Mode::automatic && before != refused.size();) {
       before = refused.size();
       for (const PlanStep &step : plan.steps)
         if (step.fused && !fits(step, plan, device))
           refused.insert(step.kernel.parts);
       if (before != refused.size())
-        plan = planGraph(graph, how, refused);
+        plan = planGraph(graph, how, refused, *target);
     }
     return *all.emplace_back(std::make_unique<Ready>(device, std::move(plan)));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/ModelChoice.h"
 
+#include "autotune/CostModel.h"
 #include "autotune/Record.h"
 #include "autotune/Space.h"
 #include "dsl/BuildId.h"
@@ -63,6 +64,11 @@ ModelChoice rank(const detail::KernelDesc &kernel, std::span<const KernelArg> ar
 
 bool hasOpenPicks(const Config &config) {
   return std::any_of(config.values().begin(), config.values().end(), [](const auto &named) { return named.second.choices.size() > 1; });
+}
+
+double modelMicros(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target) {
+  const TracedWork traced = traceWork(kernel, args, Config());
+  return autotune::predict(target, 0, traced, traced.config).micros;
 }
 
 ModelChoice modelChoice(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target, int multiprocessors,

@@ -32,6 +32,9 @@ struct ModelChoice {
 SECTILE_API ModelChoice modelChoice(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target,
                                     int multiprocessors, runtime::DiskCache *disk = nullptr);
 
+/// What the model expects of a launch with the first values, in microseconds, on a GPU like the target's. Throws what tracing throws.
+double modelMicros(const detail::KernelDesc &kernel, std::span<const KernelArg> args, const Target &target);
+
 /// The model errs; below this share of the first values' time it was not seen to be wrong about which is quicker.
 inline constexpr double modelMargin = 0.85;
 /// The most combinations of picks that a plain launch looks at.

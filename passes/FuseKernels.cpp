@@ -2,24 +2,34 @@
 /// \file FuseKernels: kernels launched one after the other become one kernel.
 ///
 /// Before: kernels of a chain, in the order of their launches; arguments with one tile.chain_tensor are one tensor, axes with
-/// one number in tile.chain_lengths have one length. After: where it is legal, the programs of the second are appended to
-/// those of the first, and what the second loads of a tensor that the first stores is the stored value itself. A tensor that
-/// only the second reads (tile.chain_temporary) is no argument any more.
+/// one number in tile.chain_lengths have one length. After: where it is legal, one kernel. A tensor that only the second
+/// reads (tile.chain_temporary) is no argument any more. There are two ways, tried in this order:
 ///
-/// Legal means, proved here:
+/// Behind each other: the programs of the second are appended to those of the first; what the second loads of a tensor that
+/// the first stores is the stored value itself. Loops of both over one range that load a tile in common become one loop.
 /// - Programs: both grids have the same sizes over axes of the same lengths, so that program p of one is program p of the
 ///   other.
 /// - Tile maps: each load of a tensor that the first stores has the shape and, as linear forms of grid offsets, lengths and
 ///   numbers, the offsets of its one store, which every program runs.
-/// - Lanes: the store leaves out no lane that lies in the tensor, and what it stores has no lanes beyond it. So the loaded
-///   tile has exactly the lanes of the stored one.
+///
+/// Inside: wherever the second loads a tile that the first stores, in a loop or not, the program of the first that stores it
+/// runs there. What several programs of the second load is computed by each of them.
+/// - Programs: the first stores at its grid's offsets, tiles that do not overlap. The tile loaded has the shape of a stored one, and
+///   an offset that is a multiple of its length: so one program of the first has stored it, and the offset says which.
+/// - Nobody else needs what the first stores.
+///
+/// Legal means, proved here, for both:
+/// - Lanes: the store leaves out no lane that lies in the tensor. If what it stores has lanes beyond it, these are left out of
+///   the value that takes the place of the load. So that has exactly the lanes that memory would have given.
 /// - Memory: the second writes nothing that the first reads or writes, and reads nothing else that the first writes.
 ///   (Programs of the first may still run when this one's second part begins.)
 /// Without keepRounding, a value that the first rounds to f16 or bf16 for memory, and the second casts back to f32, stays f32.
 
 #include "passes/FuseKernels.h"
 
+#include "ir/IndexFacts.h"
 #include "passes/LaneBounds.h"
+#include "passes/MergeLoops.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
 
@@ -75,25 +85,18 @@ public:
       : first(first), second(second), options(options) {}
 
   std::variant<Fusion, FusionRefusal> run() {
-    if (!sameGrid() || !join()) {
-      discard();
-      return FusionRefusal{refusedAt, why};
-    }
-    for (BlockArgument arg : fused.getArguments())
-      if (llvm::isa<tileir::TensorType>(arg.getType()) && !checkTensor(arg)) {
-        discard();
-        return FusionRefusal{refusedAt, why};
+    if (!append()) {
+      const FusionRefusal behind{refusedAt, why};
+      reset();
+      bool isSame = false;
+      if (!runInside(isSame)) {
+        const FusionRefusal inside{refusedAt, why};
+        reset();
+        // Where the second loads tiles as the first stores them, what is in the way of its programs is in the way of all.
+        return isSame ? inside : behind;
       }
-    if (options.needsForwarding && forwards.empty()) {
-      apart(second.getLoc(), fmt::format("'{}' loads nothing that '{}' stores", second.getName().str(), first.getName().str()));
-      discard();
-      return FusionRefusal{refusedAt, why};
     }
-    if (!vanish()) {
-      discard();
-      return FusionRefusal{refusedAt, why};
-    }
-    forward();
+    tidy();
     first.erase();
     second.erase();
     result.kernel = fused;
@@ -104,19 +107,179 @@ private:
   struct Forward {
     int64_t number;
     BlockArgument tensor;
-    StoreOp store;
+    StoreOp store; ///< null: it has not been taken over
     llvm::SmallVector<LoadOp> loads;
+    llvm::SmallVector<int64_t> beyond; ///< axes along which the stored tile may have lanes that the tensor does not have
     bool vanishes = false;
   };
+
+  bool append() {
+    if (!sameGrid())
+      return false;
+    join();
+    for (BlockArgument arg : fused.getArguments())
+      if (llvm::isa<tileir::TensorType>(arg.getType()) && !checkTensor(arg))
+        return false;
+    forward();
+    for (Value tensor : mergeLoops(fused))
+      result.shared.push_back(numberOf(fused, llvm::cast<BlockArgument>(tensor).getArgNumber()));
+    if (!retire())
+      return false;
+    if (options.needsForwarding && result.forwarded.empty() && result.shared.empty())
+      return apart(second.getLoc(),
+                   fmt::format("'{}' loads nothing that '{}' stores, and no loops of both load the same tiles", second.getName().str(), first.getName().str()));
+    return true;
+  }
+
+  /// Programs of the first run inside the second. `isSame`: all tiles loaded have the shape of the stored ones.
+  bool runInside(bool &isSame) {
+    const std::string from = first.getName().str(), to = second.getName().str();
+    makeFused();
+    IRMapping ofSecond = argumentsOf(second);
+    OpBuilder b(first);
+    b.setInsertionPointToEnd(&fused.getBody().front());
+    for (Operation &op : second.getBody().front()) {
+      Operation *copy = b.clone(op, ofSecond);
+      copy->walk([&](Operation *inner) { isSecond[inner] = true; });
+    }
+    llvm::SmallVector<StoreOp> stores;
+    first.walk([&](StoreOp store) { stores.push_back(store); });
+    for (StoreOp store : stores)
+      if (!addInside(store))
+        return false;
+    if (forwards.empty())
+      return apart(second.getLoc(), fmt::format("'{}' loads nothing that '{}' stores", to, from));
+    for (BlockArgument arg : first.getArguments()) {
+      BlockArgument both = fused.getArgument(place[numberOf(first, arg.getArgNumber())]);
+      if (!llvm::isa<tileir::TensorType>(arg.getType()) || llvm::any_of(forwards, [&](const Forward &f) { return f.tensor == both; }))
+        continue;
+      if (Uses uses = usesOf(both, true); uses.writes())
+        return apart(uses.stores.empty() ? second.getLoc() : uses.stores.front()->getLoc(),
+                     fmt::format("'{}' writes a tensor that programs of '{}' may still read", to, from));
+    }
+    isSame = true;
+    for (Forward &f : forwards) {
+      StoreOp store = std::exchange(f.store, {});
+      bool unrounded = false;
+      for (LoadOp load : f.loads) {
+        llvm::SmallVector<Value> at;
+        if (!programOf(store, load, at))
+          return false;
+        OpBuilder body(load);
+        Value value = cloneProgram(body, store, at);
+        llvm::SmallVector<int64_t> beyond;
+        if (!sameLanes(value, f.tensor, load.getOffsets(), store.getLoc(), beyond))
+          return false;
+        unrounded |= replaceLoad(load, within(body, value, f.tensor, load.getOffsets(), beyond, store.getLoc()));
+      }
+      if (unrounded)
+        result.unrounded.push_back(f.number);
+    }
+    result.inside = true;
+    return retire();
+  }
+
+  /// Notes a tensor that the first stores, and the loads of it.
+  bool addInside(StoreOp store) {
+    const std::string from = first.getName().str(), to = second.getName().str();
+    auto arg = llvm::dyn_cast<BlockArgument>(store.getX());
+    if (!arg || arg.getOwner() != &first.getBody().front() || store->getBlock() != &first.getBody().front())
+      return apart(store.getLoc(), fmt::format("'{}' stores inside a loop, a branch or a slice what '{}' loads", from, to));
+    for (Operation *user : arg.getUsers())
+      if (user != store && !llvm::isa<DimOp, GridOp>(user))
+        return apart(user->getLoc(), fmt::format("'{}' does not store its tile of this tensor once and never read it", from));
+    BlockArgument tensor = fused.getArgument(place[numberOf(first, arg.getArgNumber())]);
+    Uses uses = usesOf(tensor, true);
+    if (uses.other || uses.writes())
+      return apart(uses.other ? uses.other->getLoc() : uses.stores.front()->getLoc(),
+                   fmt::format("'{}' {} elements that other programs of '{}' store", to, uses.other ? "reads" : "writes", from));
+    if (!fused.getArgAttr(tensor.getArgNumber(), chainTemporaryAttr) || uses.loads.empty())
+      return apart(store.getLoc(), fmt::format("what '{}' stores is needed elsewhere than in '{}', too", from, to));
+    for (LoadOp load : uses.loads)
+      if (shapeOf(load.getType()) != shapeOf(store.getValue().getType()))
+        return apart(load.getLoc(), fmt::format("'{}' loads tiles of {} of what '{}' stores as tiles of {}", to, shapeText(shapeOf(load.getType())), from,
+                                                shapeText(shapeOf(store.getValue().getType()))));
+    forwards.push_back({numberOf(first, arg.getArgNumber()), tensor, store, uses.loads, {}});
+    return true;
+  }
+
+  /// The grid offsets of the program of the first that stores what `load` loads.
+  bool programOf(StoreOp store, LoadOp load, llvm::SmallVector<Value> &at) {
+    const std::string from = first.getName().str(), to = second.getName().str();
+    GridOp grid = gridOf(first);
+    if (!grid)
+      return true;
+    at.assign(grid.getSizes().size(), Value());
+    auto shape = shapeOf(load.getType());
+    for (auto [axis, offset] : llvm::enumerate(store.getOffsets())) {
+      const IndexForm form = maps.form(offset);
+      Value wanted = load.getOffsets()[axis];
+      int64_t d = grid.getSizes().size() - 1;
+      while (d >= 0 && form != maps.form(grid.getOffsets()[d]))
+        --d;
+      if (d < 0) {
+        // Constants and lengths mean the same in both kernels, other values do not.
+        if (form != maps.form(wanted))
+          return apart(load.getLoc(), fmt::format("'{}' loads at another offset along axis {} than '{}' stores", to, axis, from));
+        continue;
+      }
+      if (shape[axis] != grid.getSizes()[d] || maps.length(store.getX(), axis) != maps.length(grid.getX(), d))
+        return apart(store.getLoc(), fmt::format("tiles of axis {} that programs of '{}' store are not side by side", axis, from));
+      if (!isMultiple(wanted, shape[axis]))
+        return apart(load.getLoc(), fmt::format("'{}' loads along axis {} at offsets that need not be multiples of {}, as those of '{}' are", to, axis,
+                                                shape[axis], from));
+      if (at[d] && maps.form(at[d]) != maps.form(wanted))
+        return apart(load.getLoc(), fmt::format("'{}' loads at another offset along axis {} than '{}' stores", to, axis, from));
+      at[d] = wanted;
+    }
+    if (!llvm::all_of(at, [](Value v) { return bool(v); }))
+      return apart(store.getLoc(), fmt::format("several programs of '{}' store one tile", from));
+    return true;
+  }
+
+  static bool isMultiple(Value v, int64_t of) {
+    if (auto constant = IndexFacts::constant(v))
+      return *constant % of == 0;
+    if (auto grid = v.getDefiningOp<GridOp>())
+      return grid.getSizes()[llvm::cast<OpResult>(v).getResultNumber()] % of == 0;
+    if (auto op = v.getDefiningOp<BinaryOp>()) {
+      const bool a = isMultiple(op.getA(), of), b = isMultiple(op.getB(), of);
+      if (op.getFn() == BinaryFn::k_mul)
+        return a || b;
+      return a && b && (op.getFn() == BinaryFn::k_add || op.getFn() == BinaryFn::k_sub);
+    }
+    auto arg = llvm::dyn_cast<BlockArgument>(v);
+    auto loop = arg ? llvm::dyn_cast_or_null<scf::ForOp>(arg.getOwner()->getParentOp()) : scf::ForOp();
+    if (loop && v == loop.getInductionVar())
+      return isMultiple(loop.getLowerBound(), of) && isMultiple(loop.getStep(), of);
+    return llvm::isPowerOf2_64(of) && IndexFacts().divisor(v) % of == 0;
+  }
+
+  /// The program of the first at these grid offsets, without its stores; gives what it would store.
+  Value cloneProgram(OpBuilder &b, StoreOp store, ValueRange at) {
+    IRMapping map = argumentsOf(first);
+    for (Operation &op : first.getBody().front()) {
+      if (auto grid = llvm::dyn_cast<GridOp>(op))
+        map.map(grid.getOffsets(), at);
+      else if (!llvm::isa<StoreOp>(op) && !op.hasTrait<OpTrait::IsTerminator>())
+        b.clone(op, map)->walk([&](Operation *inner) { isSecond[inner] = false; });
+    }
+    return map.lookup(store.getValue());
+  }
 
   bool apart(Location at, std::string text) {
     refusedAt = at;
     why = std::move(text);
     return false;
   }
-  void discard() {
+  void reset() {
     if (fused)
       fused.erase();
+    fused = {};
+    result = {};
+    isSecond.clear();
+    forwards.clear();
+    replacements.clear();
   }
 
   /// Program p of one kernel is program p of the other.
@@ -137,13 +300,13 @@ private:
     return true;
   }
 
-  /// Makes `fused` of both bodies, with one argument per number and one grid.
-  bool join() {
+  /// Makes `fused`, empty, with one argument per number.
+  void makeFused() {
     OpBuilder b(first);
     b.setInsertionPointAfter(second);
     llvm::SmallVector<Type> types;
     llvm::SmallVector<DictionaryAttr> attrs;
-    llvm::DenseMap<int64_t, unsigned> place;
+    place.clear();
     for (func::FuncOp func : {first, second})
       for (unsigned i = 0; i < func.getNumArguments(); ++i) {
         auto [it, isNew] = place.try_emplace(numberOf(func, i), unsigned(types.size()));
@@ -166,13 +329,24 @@ private:
     fused->setAttr(kernelAttr, b.getUnitAttr());
     for (auto [i, dict] : llvm::enumerate(attrs))
       fused.setArgAttrs(i, dict);
-    Block *body = fused.addEntryBlock();
+    fused.addEntryBlock();
+  }
+  /// Maps the arguments of one of both kernels to those of `fused`.
+  IRMapping argumentsOf(func::FuncOp func) {
+    IRMapping map;
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      map.map(func.getArgument(i), fused.getArgument(place[numberOf(func, i)]));
+    return map;
+  }
+
+  /// Both bodies, one behind the other, with one grid.
+  void join() {
+    makeFused();
     GridOp grid;
+    OpBuilder b(first);
     for (func::FuncOp func : {first, second}) {
-      IRMapping map;
-      for (unsigned i = 0; i < func.getNumArguments(); ++i)
-        map.map(func.getArgument(i), body->getArgument(place[numberOf(func, i)]));
-      b.setInsertionPointToEnd(body);
+      IRMapping map = argumentsOf(func);
+      b.setInsertionPointToEnd(&fused.getBody().front());
       for (Operation &op : func.getBody().front()) {
         if (op.hasTrait<OpTrait::IsTerminator>()) {
           if (func == second)
@@ -189,7 +363,6 @@ private:
         copy->walk([&](Operation *inner) { isSecond[inner] = func == second; });
       }
     }
-    return true;
   }
 
   Uses usesOf(BlockArgument tensor, bool inSecond) {
@@ -244,9 +417,10 @@ private:
     for (LoadOp load : b.loads)
       if (!sameTile(store, load))
         return false;
-    if (!sameLanes(store))
+    Forward f{numberOf(fused, tensor.getArgNumber()), tensor, store, b.loads, {}};
+    if (!sameLanes(store.getValue(), tensor, store.getOffsets(), store.getLoc(), f.beyond))
       return false;
-    forwards.push_back({numberOf(fused, tensor.getArgNumber()), tensor, store, b.loads});
+    forwards.push_back(std::move(f));
     return true;
   }
 
@@ -262,30 +436,47 @@ private:
     return true;
   }
 
-  /// The lanes of what is stored are those that a load of the tensor at this place has.
-  bool sameLanes(StoreOp store) {
+  /// The lanes of a value that the first stores are those that a load of the tensor at this place has, but for lanes along
+  /// axes in `beyond` that the tensor does not have.
+  bool sameLanes(Value value, Value tensor, ValueRange offsets, Location at, llvm::SmallVector<int64_t> &beyond) {
     const std::string from = first.getName().str();
-    if (Operation *mask = maps.mask(store.getValue()))
+    if (Operation *mask = maps.mask(value))
       return apart(mask->getLoc(), fmt::format("'{}' may leave out lanes of the tile that it stores", from));
-    for (int64_t d = 0, n = store.getOffsets().size(); d < n; ++d) {
-      const auto length = maps.length(store.getX(), d);
-      const IndexForm offset = maps.form(store.getOffsets()[d]);
-      const int64_t count = shapeOf(store.getValue().getType())[d];
+    for (int64_t d = 0, n = offsets.size(); d < n; ++d) {
+      const auto length = maps.length(tensor, d);
+      const IndexForm offset = maps.form(offsets[d]);
+      const int64_t count = shapeOf(value.getType())[d];
       const bool always = maps.alwaysInside(offset, *length, count) || (count == 1 && offset == IndexForm());
-      const AxisLanes lanes = maps.lanes(store.getValue(), d);
+      const AxisLanes lanes = maps.lanes(value, d);
       if (lanes.unclear)
         return apart(lanes.unclear->getLoc(), fmt::format("which lanes of axis {} '{}' stores does not follow from its loads", d, from));
-      if (lanes.bounds.empty() && !always)
-        return apart(store.getLoc(), fmt::format("'{}' stores lanes of axis {} that the tensor does not have", from, d));
+      if (lanes.bounds.empty() && !always) {
+        if (!IndexFacts().nonNegative(offsets[d]))
+          return apart(at, fmt::format("'{}' stores lanes of axis {} that the tensor does not have", from, d));
+        beyond.push_back(d);
+      }
       for (const LaneBound &bound : lanes.bounds)
         if (bound.length != *length || bound.offset != offset)
-          return apart(store.getLoc(), fmt::format("what '{}' stores ends along axis {} where another tensor does", from, d));
+          return apart(at, fmt::format("what '{}' stores ends along axis {} where another tensor does", from, d));
     }
     return true;
   }
 
-  /// Finds what takes over the lengths of tensors that are no argument any more.
-  bool vanish() {
+  /// `value` without lanes beyond the tensor along these axes.
+  static Value within(OpBuilder &b, Value value, Value tensor, ValueRange offsets, llvm::ArrayRef<int64_t> axes, Location loc) {
+    for (int64_t d : axes) {
+      auto type = withElement(value.getType(), b.getIndexType());
+      Value length = DimOp::create(b, loc, b.getIndexType(), tensor, d);
+      Value left = BinaryOp::create(b, loc, b.getIndexType(), BinaryFn::k_sub, length, offsets[d]);
+      Value lane = IotaOp::create(b, loc, type, d), end = SplatOp::create(b, loc, type, left);
+      Value exists = CompareOp::create(b, loc, withElement(type, b.getI1Type()), ComparePred::k_lt, lane, end);
+      value = KeepOp::create(b, loc, value.getType(), exists, value);
+    }
+    return value;
+  }
+
+  /// Tensors that nobody reads any more are no argument; another one takes over their lengths.
+  bool retire() {
     llvm::DenseSet<Value> gone;
     for (Forward &f : forwards)
       if (fused.getArgAttr(f.tensor.getArgNumber(), chainTemporaryAttr)) {
@@ -304,6 +495,25 @@ private:
                                                     first.getName().str(), second.getName().str()));
         replacements.push_back({user, *stand});
       }
+    for (auto &[user, stand] : replacements) {
+      if (auto dim = llvm::dyn_cast<DimOp>(user)) {
+        dim.getXMutable().assign(stand.first);
+        dim.setAxis(stand.second);
+      } else {
+        llvm::cast<GridOp>(user).getXMutable().assign(stand.first);
+      }
+    }
+    llvm::BitVector erased(fused.getNumArguments());
+    for (Forward &f : forwards) {
+      result.forwarded.push_back(f.number);
+      if (!f.vanishes)
+        continue;
+      if (f.store)
+        f.store.erase();
+      result.vanished.push_back(f.number);
+      erased.set(f.tensor.getArgNumber());
+    }
+    (void)fused.eraseArguments(erased);
     return true;
   }
 
@@ -327,34 +537,26 @@ private:
     return std::nullopt;
   }
 
+  /// Loads of the second take the stored values of the first.
   void forward() {
-    for (auto &[user, stand] : replacements) {
-      if (auto dim = llvm::dyn_cast<DimOp>(user)) {
-        dim.getXMutable().assign(stand.first);
-        dim.setAxis(stand.second);
-      } else {
-        llvm::cast<GridOp>(user).getXMutable().assign(stand.first);
-      }
-    }
-    llvm::BitVector erased(fused.getNumArguments());
     for (Forward &f : forwards) {
-      result.forwarded.push_back(f.number);
+      OpBuilder b(f.store);
+      Value value = within(b, f.store.getValue(), f.tensor, f.store.getOffsets(), f.beyond, f.store.getLoc());
       bool unrounded = false;
-      for (LoadOp load : f.loads) {
-        if (!options.keepRounding)
-          unrounded |= leaveOutRounding(f.store.getValue(), load);
-        load.getResult().replaceAllUsesWith(f.store.getValue());
-        load.erase();
-      }
+      for (LoadOp load : f.loads)
+        unrounded |= replaceLoad(load, value);
       if (unrounded)
         result.unrounded.push_back(f.number);
-      if (!f.vanishes)
-        continue;
-      f.store.erase();
-      result.vanished.push_back(f.number);
-      erased.set(f.tensor.getArgNumber());
     }
-    (void)fused.eraseArguments(erased);
+  }
+  /// Whether a rounding is left out.
+  bool replaceLoad(LoadOp load, Value value) {
+    const bool unrounded = !options.keepRounding && leaveOutRounding(value, load);
+    load.getResult().replaceAllUsesWith(value);
+    load.erase();
+    return unrounded;
+  }
+  void tidy() {
     IRRewriter rewriter(fused.getContext());
     DominanceInfo dominance(fused);
     eliminateCommonSubExpressions(rewriter, dominance, fused); // what both kernels load, and their offsets
@@ -393,6 +595,7 @@ private:
   Fusion result;
   std::string why;
   Location refusedAt = UnknownLoc::get(first.getContext());
+  llvm::DenseMap<int64_t, unsigned> place; ///< argument of `fused` by number
   llvm::DenseMap<Operation *, bool> isSecond;
   std::vector<Forward> forwards;
   llvm::SmallVector<std::pair<Operation *, std::pair<Value, int64_t>>> replacements;

@@ -18,6 +18,8 @@ struct Fusion {
   std::vector<int64_t> forwarded;       ///< tensors, by number, whose tiles go from the first to the second in registers
   std::vector<int64_t> vanished;        ///< those of them that are no argument any more
   std::vector<int64_t> unrounded;       ///< those whose rounding to 16 bits is left out in between
+  std::vector<int64_t> shared;          ///< tensors whose tiles one loop now loads once for both
+  bool inside = false;                  ///< programs of the first run where the second loads, as often as it does
 };
 
 /// Why there is none, and which line of the user's decides it.

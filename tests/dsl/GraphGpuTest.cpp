@@ -88,7 +88,7 @@ TEST_CASE("graph: a graph with a workspace can be captured, and has other memory
           y.fillBytes(0);
           sectile::Graph g("captured");
           g.output(turn(turn(turn(g.input<2>(x)))), Tensor<f32, 2>(y));
-          Composed call = g.build();
+          Composed call = g.build(fuse::none);
           call(stream); // loads the code
           stream.synchronize();
           const std::vector<float> want = y.toHost();

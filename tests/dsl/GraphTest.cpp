@@ -5,12 +5,14 @@
 #include "dsl/GraphImpl.h"
 #include "dsl/Trace.h"
 #include "passes/Pipeline.h"
+#include "samples/17_chains/kernels.h"
 #include "tests/support/FinalForm.h"
 #include "tests/support/GraphKernels.h"
 
 #include <catch2/catch.hpp>
 
 #include <array>
+#include <cmath>
 
 using namespace sectile;
 using namespace sectile::test;
@@ -175,20 +177,185 @@ TEST_CASE("graph: lengths that a kernel covers are those of this graph, with mem
 }
 
 TEST_CASE("graph: what is not fused says why, and runs all the same", "[graph]") {
-  Memory<f32> x({48, 80}, 1), want({80, 48}), got({80, 48});
+  Memory<f32> x({48, 80}, 1), want({48, 80}), got({48, 80});
   auto make = [&](Memory<f32> &out, Fuse how) {
-    Graph g("turned");
+    Graph g("moved");
     auto z = axpyOf<f32>(g.input(x.view<2>()), g.input(x.view<2>()), 1);
-    g.output(turn(z), out.view<2>());
+    moved(z, g.output(out.view<2>()));
     return g.build(how);
   };
   Composed alone = make(want, fuse::none), both = make(got, fuse::automatic);
+  want.clear();
+  got.clear();
   alone(host());
   both(host());
   CHECK(got == want);
   CHECK(both.launches() == 2);
   CHECK(both.explain().find("not fused: ") != std::string::npos);
   CHECK(both.explain().find("GraphKernels.h:") != std::string::npos);
+  CHECK(both.explain().find("need not be multiples of") != std::string::npos);
+}
+
+TEST_CASE("graph: a kernel whose tiles a product loads runs in the product's loop", "[graph]") {
+  for (auto [m, n, k] : {std::array{37, 100, 50}, {64, 64, 32}}) {
+    Memory<bf16> a({m, k}, 1), want({m, n}), got({m, n}), lowered({m, n});
+    Memory<f32> s({m, 1}, 2), t({n}, 3);
+    Memory<e4m3> w({k, n}, 4);
+    Memory<i32> rows({m});
+    for (std::size_t i = 0; i < rows.data.size(); ++i)
+      rows.data[i] = static_cast<int>(i * 7 % static_cast<std::size_t>(m + 2)) - 1; // two of them are no row
+    Memory<f32> cos({m, 16}, 5), sin({m, 16}, 6);
+    for (const std::string kind : {"scale_rows", "take_rows", "rotary_heads"}) {
+      auto make = [&](Memory<bf16> &out, Fuse how, bool runs) {
+        Graph g("inside");
+        auto x = g.input(a.view<2>());
+        auto made = g.tensor<bf16, 2>({m, k});
+        if (kind == "take_rows")
+          takeRows(x, g.input(rows.view<1>()), made);
+        else if (kind == "scale_rows")
+          scaleRows(x, g.input(s.view<2>()), made);
+        else
+          sample::rotaryHeads(x, g.input(cos.view<2>()), g.input(sin.view<2>()), made, 16);
+        auto y = multiply(made, widen(g.input(w.view<2>()), g.input(t.view<1>())));
+        g.output(y, out.view<2>());
+        out.clear();
+        Composed call = g.build(how);
+        if (runs)
+          call(host());
+        else
+          runLowered(stateOf(y), detail::planGraph(stateOf(y), how, {}), 0);
+        return call;
+      };
+      INFO(kind);
+      Composed alone = make(want, fuse::none, true), fused = make(got, fuse::require | fuse::keepRounding, true);
+      CHECK(got == want);
+      make(lowered, fuse::require | fuse::keepRounding, false);
+      CHECK(lowered == want);
+      CHECK(alone.launches() == 3);
+      CHECK(fused.launches() == 1);
+      CHECK(fused.workspaceBytes() == 0);
+      CHECK(fused.explain().find("computed where it is loaded: '" + kind + "', 'widen'") != std::string::npos);
+      CHECK(make(got, fuse::automatic, true).launches() == 1); // small products wait for launches
+    }
+  }
+}
+
+TEST_CASE("graph: products that load the same tiles are one loop, which computes them once", "[graph]") {
+  for (auto [m, n, k] : {std::array{37, 100, 50}, {64, 64, 32}}) {
+    Memory<bf16> a({m, k}, 1), v({k, n}, 2), w({k, n}, 3), u({k, n}, 4), want({m, n}), got({m, n}), lowered({m, n});
+    Memory<f32> s({m, 1}, 5);
+    auto make = [&](Memory<bf16> &out, Fuse how, bool runs) {
+      Graph g("siblings");
+      auto x = scaleRows(g.input(a.view<2>()), g.input(s.view<2>()));
+      auto p = multiply(x, g.input(v.view<2>())), q = multiply(x, g.input(w.view<2>())), r = multiply(x, g.input(u.view<2>()));
+      auto y = axpyOf<bf16>(axpyOf<bf16>(p, q, 0.5f), r, -1);
+      g.output(y, out.view<2>());
+      out.clear();
+      Composed call = g.build(how);
+      if (runs)
+        call(host());
+      else
+        runLowered(stateOf(y), detail::planGraph(stateOf(y), how, {}), 0);
+      return call;
+    };
+    make(want, fuse::none, true);
+    Composed fused = make(got, fuse::require | fuse::keepRounding, true);
+    CHECK(got == want);
+    make(lowered, fuse::require | fuse::keepRounding, false);
+    CHECK(lowered == want);
+    const std::string text = fused.emit("tile", "sm_90a");
+    auto count = [&](const char *what) {
+      int times = 0;
+      for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at)
+        ++times;
+      return times;
+    };
+    CHECK(count("scf.for") == 1);
+    CHECK(count("tile.mma") == 3);
+    CHECK(count("tile.load") == 5); // x, its scales, and three matrices
+    CHECK(fused.explain().find("loaded once in a loop for several") != std::string::npos);
+  }
+}
+
+TEST_CASE("graph: products that only read the same matrix are one kernel, each with its own result", "[graph]") {
+  Memory<bf16> a({40, 50}, 1), v({50, 70}, 2), w({50, 70}, 3), p({40, 70}), q({40, 70}), wantP({40, 70}), wantQ({40, 70});
+  auto make = [&](Memory<bf16> &outP, Memory<bf16> &outQ, Fuse how) {
+    Graph g("pair");
+    auto x = g.input(a.view<2>());
+    g.output(multiply(x, g.input(v.view<2>())), outP.view<2>());
+    g.output(multiply(x, g.input(w.view<2>())), outQ.view<2>());
+    return g.build(how);
+  };
+  make(wantP, wantQ, fuse::none)(host());
+  Composed both = make(p, q, fuse::automatic);
+  both(host());
+  CHECK(both.launches() == 1);
+  CHECK(p == wantP);
+  CHECK(q == wantQ);
+}
+
+TEST_CASE("graph: what several kernels read is computed in each of them where that is cheaper", "[graph]") {
+  Memory<f32> x({32, 64}, 1), turned({64, 32}), centered({32, 64}), wantTurned({64, 32}), wantCentered({32, 64});
+  auto make = [&](Memory<f32> &t, Memory<f32> &c, Fuse how) {
+    Graph g("twice");
+    auto in = g.input(x.view<2>());
+    auto y = axpyOf<f32>(in, in, 2);
+    g.output(turn(y), t.view<2>());
+    g.output(center(y), c.view<2>());
+    return g.build(how);
+  };
+  make(wantTurned, wantCentered, fuse::none)(host());
+  Composed both = make(turned, centered, fuse::automatic);
+  both(host());
+  CHECK(turned == wantTurned);
+  CHECK(centered == wantCentered);
+  CHECK(both.launches() == 2);
+  CHECK(both.workspaceBytes() == 0);
+  CHECK(both.explain().find("graph twice: nodes: 3, kernels: 2; saved: launches: 1") != std::string::npos);
+}
+
+TEST_CASE("graph: a product runs in the loop of what reads its rows", "[graph]") {
+  for (auto [m, n, k] : {std::array{37, 100, 50}, {64, 64, 32}}) {
+    Memory<bf16> a({m, k}, 1), w({k, n}, 2);
+    Memory<f32> want({m, 1}), got({m, 1}), lowered({m, 1});
+    auto make = [&](Memory<f32> &out, Fuse how, bool runs) {
+      Graph g("rows of a product");
+      auto y = logSums(multiplyOf<f32>(g.input(a.view<2>()), g.input(w.view<2>())));
+      g.output(y, out.view<2>());
+      Composed call = g.build(how);
+      if (runs)
+        call(host());
+      else
+        runLowered(stateOf(y), detail::planGraph(stateOf(y), how, {}), 0);
+      return call;
+    };
+    make(want, fuse::none, true);
+    Composed fused = make(got, fuse::require, true);
+    CHECK(fused.workspaceBytes() == 0);
+    make(lowered, fuse::require, false);
+    for (std::size_t i = 0; i < want.data.size(); ++i) {
+      CHECK(std::abs(got.data[i] - want.data[i]) <= 1e-5f * std::abs(want.data[i])); // other pieces of the sum
+      CHECK(std::abs(lowered.data[i] - want.data[i]) <= 1e-5f * std::abs(want.data[i]));
+    }
+  }
+}
+
+TEST_CASE("graph: what would be computed too often stays a kernel, unless it is required", "[graph]") {
+  const std::int64_t n = 8192;
+  auto make = [&](Fuse how) {
+    Graph g("often");
+    auto in = [&](auto dtype, std::int64_t rows, std::int64_t columns) {
+      using T = decltype(dtype);
+      return g.input(Tensor<const T, 2>(nullptr, std::array{rows, columns}));
+    };
+    auto y = multiply(scaleRows(in(bf16(), n, n), in(f32(), n, 1)), in(bf16(), n, n));
+    g.output(y, Tensor<bf16, 2>(nullptr, std::array{n, n}));
+    return g.build(how);
+  };
+  Composed usual = make(fuse::automatic), all = make(fuse::require);
+  CHECK(usual.launches() == 2);
+  CHECK(usual.explain().find("the cost model expects") != std::string::npos);
+  CHECK(all.launches() == 1);
 }
 
 TEST_CASE("graph: an output that is also an input is written when all have read it", "[graph]") {

@@ -50,13 +50,44 @@ inline constexpr auto butterfly = kernel("butterfly", [](Tensor<const f32, 2> X,
   D.store({m, n}, x - y);
 });
 
-inline constexpr auto multiply = kernel("product", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<bf16, 2> C, Config &cfg) {
+template <class Out>
+inline constexpr auto multiplyOf = kernel("product", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<Out, 2> C, Config &cfg) {
   const int BM = cfg.pick("BM", {16, 32}), BN = cfg.pick("BN", {32, 64}), BK = cfg.pick("BK", {16, 32});
   auto [m, n] = grid(C, {BM, BN});
   Tile acc = zeros<f32>({BM, BN});
   for (Tile k : range(0, A.dim(1), BK))
     acc = mma(A.load({m, k}, {BM, BK}), B.load({k, n}, {BK, BN}), acc);
-  C.store({m, n}, cast<bf16>(acc));
+  C.store({m, n}, cast<Out>(acc));
+});
+inline constexpr const auto &multiply = multiplyOf<bf16>;
+
+/// x s with a number per row: what a product's loop may do as it loads.
+inline constexpr auto scaleRows = kernel("scale_rows", [](Tensor<const bf16, 2> X, Tensor<const f32, 2> S, Tensor<bf16, 2> Y, Config &cfg) {
+  const int BR = cfg.pick("BR", {8, 16, 32}), BC = cfg.pick("BC", {64, 32, 16});
+  auto [r, c] = grid(Y, {BR, BC});
+  Y.store({r, c}, cast<bf16>(cast<f32>(X.load({r, c}, {BR, BC})) * S.load({r, 0}, {BR, 1})));
+});
+/// w s with a number per column, of 8 bits.
+inline constexpr auto widen = kernel("widen", [](Tensor<const e4m3, 2> W, Tensor<const f32, 1> S, Tensor<bf16, 2> Y, Config &cfg) {
+  const int BR = cfg.pick("BR", {64, 16, 32}), BC = cfg.pick("BC", {32, 64});
+  auto [r, c] = grid(W, {BR, BC});
+  Y.store({r, c}, cast<bf16>(cast<f32>(W.load({r, c}, {BR, BC})) * reshape(S.load({c}, {BC}), {1, BC})));
+});
+/// Rows of a table, with zeros for rows that it does not have.
+inline constexpr auto takeRows = kernel("take_rows", [](Tensor<const bf16, 2> Table, Tensor<const i32, 1> Rows, Tensor<bf16, 2> Y, Config &cfg) {
+  const int BR = cfg.pick("BR", {8, 16, 32}), BC = cfg.pick("BC", {64, 16, 32});
+  auto [r, c] = grid(Y, {BR, BC});
+  Tile row = cast<Index>(reshape(Rows.load({r}, {BR}), {BR, 1}));
+  Y.store({r, c}, Table.at(row, c + iota(1, BC)).fill(0));
+});
+/// Per row the logarithm of the sum of exponentials, piece by piece.
+inline constexpr auto logSums = kernel("log_sums", [](Tensor<const f32, 2> X, Tensor<f32, 2> Y, Config &cfg) {
+  const int BR = cfg.pick("BR", {64, 16, 32}), BC = cfg.pick("BC", {128, 32, 64});
+  auto [r] = grid(X, {BR});
+  Tile total = zeros<f32>({BR, 1});
+  for (Tile c : range(0, X.dim(1), BC))
+    total = total + sum(exp(X.load({r, c}, {BR, BC})), 1);
+  Y.store({r, 0}, log(total));
 });
 
 /// b ? x * n : x, with a number that is part of the key.
@@ -101,6 +132,13 @@ inline constexpr auto turn = kernel("turn", [](Tensor<const f32, 2> X, Tensor<f3
   Y.store({i, j}, X.load({j, i}, {B, B}).t());
 });
 
+/// x beginning one column to the right.
+inline constexpr auto moved = kernel("moved", [](Tensor<const f32, 2> X, Tensor<f32, 2> Y, Config &cfg) {
+  const int BM = cfg.pick("BM", {16, 32}), BN = cfg.pick("BN", {32, 64});
+  auto [m, n] = grid(Y, {BM, BN});
+  Y.store({m, n}, X.load({m, n + 1}, {BM, BN}));
+});
+
 /// A tensor in host memory.
 template <class T> struct Memory {
   std::vector<std::int64_t> dims;
@@ -140,6 +178,10 @@ public:
     bias = Memory<bf16>({n}, seed + 20);
     left = Memory<bf16>({m, 40}, seed + 21);
     right = Memory<bf16>({40, n}, seed + 22);
+    other = Memory<bf16>({40, n}, seed + 23);
+    eight = Memory<e4m3>({40, n}, seed + 24);
+    scales = Memory<f32>({n}, seed + 25);
+    rows = Memory<f32>({m, 1}, seed + 26);
     const int nodes = 2 + static_cast<int>(gen() % 5);
     for (int i = 0; i < nodes; ++i)
       script.push_back({number(), number(), number()});
@@ -170,11 +212,17 @@ public:
     auto addHalf = [&](GraphTensor<bf16, 2> x) { h.push_back(x), newHalves.push_back(x); };
     auto addFloat = [&](GraphTensor<f32, 2> x) { f.push_back(x), newFloats.push_back(x); };
     auto b = g.input(place.template view<1>(bias));
-    auto l = g.input(place.template view<2>(left)), r = g.input(place.template view<2>(right));
+    auto l = g.input(place.template view<2>(left)), r = g.input(place.template view<2>(right)), o = g.input(place.template view<2>(other));
+    auto w = g.input(place.template view<2>(eight));
+    auto s = g.input(place.template view<1>(scales));
+    auto per = g.input(place.template view<2>(rows));
+    GraphTensor<const bf16, 2> scaled = l;
+    if (std::any_of(script.begin(), script.end(), [](const auto &step) { return step[0] % 12 == 10; }))
+      scaled = scaleRows(l, per);
     // Chains: mostly what was made last.
     auto any = [](auto &list, std::uint32_t number) { return list[number % 3 ? list.size() - 1 : number / 3 % list.size()]; };
     for (auto [what, x, y] : script)
-      switch (what % 8) {
+      switch (what % 12) {
       case 0:
         addHalf(axpyOf<bf16>(any(h, x), any(h, y), 0.5f));
         break;
@@ -191,13 +239,27 @@ public:
         addFloat(castOf<bf16, f32>(any(h, x)));
         break;
       case 5: {
-        auto [s, d] = butterfly(any(f, x), any(f, y));
-        addFloat(s);
-        addFloat(d);
+        auto [plus, minus] = butterfly(any(f, x), any(f, y));
+        addFloat(plus);
+        addFloat(minus);
         break;
       }
       case 6:
         addHalf(multiply(l, r));
+        break;
+      case 7: // computed in the loop of the product
+        addHalf(multiply(scaleRows(l, per), r));
+        break;
+      case 8:
+        addHalf(multiply(l, widen(w, s)));
+        break;
+      case 9: // tiles that two products load
+        addHalf(multiply(l, r));
+        addHalf(multiply(l, o));
+        break;
+      case 10: // and are computed
+        addHalf(multiply(scaled, r));
+        addHalf(multiply(scaled, o));
         break;
       default:
         addFloat(center(any(f, x)));
@@ -226,7 +288,9 @@ private:
   std::int64_t m, n;
   std::vector<Memory<bf16>> halves;
   std::vector<Memory<f32>> floats;
-  Memory<bf16> bias{{1}}, left{{1}}, right{{1}};
+  Memory<bf16> bias{{1}}, left{{1}}, right{{1}}, other{{1}};
+  Memory<e4m3> eight{{1}};
+  Memory<f32> scales{{1}}, rows{{1}};
   std::vector<std::array<std::uint32_t, 3>> script;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose tiles differ for every choice of their numbers.
-// EXPECT: 2 nodes become 2 kernels: 'copy' and 'turn' are not fused: 'turn' loads at another offset along axis 0 than 'copy' stores
+// EXPECT: 2 nodes become 2 kernels: 'copy' and 'turn' are not fused: 'turn' loads along axis 1 at offsets that need not be multiples of 16, as those of 'copy' are
 // EXPECT: [fuse_require]
 #include "tests/support/ExpectError.h"
 
@@ -18,7 +18,7 @@ static constexpr auto copy = kernel("copy", [](Tensor<const f32, 2> X, Tensor<f3
 static constexpr auto turn = kernel("turn", [](Tensor<const f32, 2> X, Tensor<f32, 2> Y, Config &cfg) {
   const int B = cfg.pick("B", {16, 32});
   auto [i, j] = grid(Y, {B, B});
-  Tile x = X.load({j, i}, {B, B}); // HERE
+  Tile x = X.load({j, i + 1}, {B, B}); // HERE
   Y.store({i, j}, x.t());
 });
 
