@@ -24,6 +24,6 @@ static constexpr auto turn = kernel("turn", [](Tensor<const f32, 2> X, Tensor<f3
 
 WRONG_PROGRAM(stream) {
   Graph g("turned");
-  turn(copy(g.input(nowhere<f32, 2>({16, 16}))));
+  turn(copy(g.input(nowhere<f32, 2>({16, 16}))), g.tensor<f32, 2>({16, 16}));
   g.build(fuse::require);
 }
