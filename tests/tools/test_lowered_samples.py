@@ -57,7 +57,10 @@ def dims(rank, length, last, facts):
     divisors = re.search(r"tile\.dim_div = array<i64: ([^>]*)>", facts)
     if last and rank > 2 and divisors:
         return divisors.group(1).split(", ")
-    return [str(length)] * (rank - 1) + [str(last or length)]
+    lengths = [length] * (rank - 1) + [last or length]
+    if most := re.search(r"tile\.dim_max = array<i64: ([^>]*)>", facts):
+        lengths = [min(n, int(m) or n) for n, m in zip(lengths, most.group(1).split(", "))]
+    return [str(n) for n in lengths]
 
 
 def order(rank, facts):
