@@ -221,6 +221,10 @@ private:
       auto no = compose(both, intern(std::move(led), node(second).where));
       if (!no && siblings && both.report.shared.size() <= before.report.shared.size() + next.report.shared.size())
         no = CompositionRefusal{SourceLoc(node(second).where), "their loops do not load the same tiles"};
+      if (!no && how.mode() == Fuse::Mode::automatic && std::any_of(both.report.inside.begin(), both.report.inside.end(), [&](int part) {
+            return hasProduct(both.nodes[static_cast<std::size_t>(part)]);
+          }))
+        no = CompositionRefusal{SourceLoc(node(second).where), "a product would run where its tiles are loaded, which fuse::require alone does"};
       // Appended, nothing is computed twice and traffic is saved; else it has to be worth it.
       const bool isAppended = !siblings && both.report.inside.size() <= before.report.inside.size() + next.report.inside.size();
       if (!no && !inside && !isAppended)

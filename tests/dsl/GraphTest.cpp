@@ -332,6 +332,8 @@ TEST_CASE("graph: a product runs in the loop of what reads its rows", "[graph]")
     make(want, fuse::none, true);
     Composed fused = make(got, fuse::require, true);
     CHECK(fused.workspaceBytes() == 0);
+    CHECK(make(got, fuse::automatic, true).explain().find("which fuse::require alone does") != std::string::npos);
+    make(got, fuse::require, true);
     make(lowered, fuse::require, false);
     for (std::size_t i = 0; i < want.data.size(); ++i) {
       CHECK(std::abs(got.data[i] - want.data[i]) <= 1e-5f * std::abs(want.data[i])); // other pieces of the sum
