@@ -236,7 +236,7 @@ Variant variant(std::size_t types, int major, TileChoice c, Form form = Form::pl
     v.spillBytes = 32;
   // Two operands that threads turn for the products, loaded before either is needed.
   if (t.bytesB == 1 && form == Form::sharedA)
-    v.spillBytes = 1600;
+    v.spillBytes = 1200;
   std::string name = t.name;
   std::replace(name.begin(), name.end(), ' ', '_');
   v.name = fmt::format("{}_{}{}_{}x{}x{}_w{}_s{}{}{}", name, p.turnA ? "t" : "n", p.turnB ? "t" : "n", c.m, c.n, c.k, c.warps,
