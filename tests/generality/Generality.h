@@ -103,7 +103,7 @@ template <class K, class... A>
 template <class K, class... A>
 void launchWith(Run &run, const K &kernel, Config config, double flops, const A &...args) {
   run.beat();
-  constexpr int fewSpills = 16; // two registers of what a program needs behind its loop
+  constexpr int fewSpills = 8; // two registers of what a program needs behind its loop
   if (!run.ptxFolder.empty())
     writePtx(run, kernel, config, byteSize(kernel.pack(args...)[0].dtype) == 2 ? "HGMMA" : "nothing", fewSpills, args...);
   if (Reader read = reader()) {

@@ -226,9 +226,6 @@ Variant variant(std::size_t types, int major, TileChoice c, Form form = Form::pl
   const int threads = 32 * (c.warps ? c.warps : c.m >= 128 ? 8 : 4);
   const bool isTooWide = t.expect && t.expect == std::string_view("QGMMA") && 2 * c.m * c.n / threads > 200;
   v.expect = isTooWide ? nullptr : t.expect;
-  // Known, docs/testing.md: 8-bit sums of two products beside short ones; GELU of 128 sums.
-  if ((t.bytesB == 1 && form == Form::sharedA) || epilogue == Epilogue::gelu)
-    v.spillBytes = 1600;
   // A whole tile of old values beside 128 sums; four conversions at a time beside as many.
   if (c.m * c.n == 128 * 256 && epilogue == Epilogue::accumulate)
     v.spillBytes = 256;
