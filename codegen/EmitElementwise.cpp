@@ -18,8 +18,9 @@ bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; 
 
 mlir::LogicalResult EmitContext::emitUnary(tileir::UnaryOp op) {
   DType t = dtype(op.getX().getType());
-  constexpr size_t several = 4;
-  if (op.getFn() == tileir::UnaryFn::k_tanh && t == DType::f32 && regs(op.getX()).size() >= several) {
+  // Branches keep what the elements of a tile need beside each other: of larger ones there are no registers for that.
+  constexpr size_t several = 4, mostTogether = 64;
+  if (const size_t count = regs(op.getX()).size(); op.getFn() == tileir::UnaryFn::k_tanh && t == DType::f32 && count >= several && count <= mostTogether) {
     const Regs x(regs(op.getX()));
     set(op.getResult(), tanhOf(b, fn, x));
     return mlir::success();

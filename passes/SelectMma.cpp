@@ -118,6 +118,22 @@ bool fitsTwice(ArrayRef<Product> products, const Target &target) {
   return !products.empty() && sums <= mostSums && stages * stageBytes + otherBytes <= target.sharedBytesPerSm / 2;
 }
 
+/// Longer and short sums of all promoted products are alive together: where a thread cannot have them, warps multiply.
+void leavePromotedToWarps(MutableArrayRef<Product> products, const Target &target) {
+  int64_t sums = 0;
+  auto promoted = [](const Product &p) { return p.groupRow && isPromoted(p.op, *p.groupRow); };
+  for (const Product &p : products)
+    if (promoted(p))
+      sums += registersOfSums(p, p.groups * warpgroup, target);
+  if (sums <= mostAccumulators)
+    return;
+  for (Product &p : products)
+    if (promoted(p)) {
+      p.groupRow = nullptr;
+      p.groups = 0;
+    }
+}
+
 /// Every product can be that of one warpgroup, which has its sums beside what a thread needs.
 bool fitsOneGroup(ArrayRef<Product> products, const Target &target) {
   int64_t sums = 0;
@@ -180,6 +196,7 @@ struct SelectMma : sectile::passes::impl::SelectMmaPassBase<SelectMma> {
       widenF16(op);
       products.push_back(findRow(op, *target, pipelined));
     });
+    leavePromotedToWarps(products, *target);
     int64_t count = warps.getValue();
     // Threads that make operands let the tensor cores wait: another block has work for them meanwhile.
     const bool fits = fitsTwice(products, *target);

@@ -224,7 +224,7 @@ Variant variant(std::size_t types, int major, TileChoice c, Form form = Form::pl
   p.a = p.b = p.c = dense(p.M, p.N);
   // Short sums of fp8 lie beside those that they are added to: for wide tiles there are no registers, and warps multiply.
   const int threads = 32 * (c.warps ? c.warps : c.m >= 128 ? 8 : 4);
-  const bool isTooWide = t.expect && t.expect == std::string_view("QGMMA") && 2 * c.m * c.n / threads > 200;
+  const bool isTooWide = t.expect && t.expect == std::string_view("QGMMA") && (form == Form::sharedA ? 4 : 2) * c.m * c.n / threads > 200;
   v.expect = isTooWide ? nullptr : t.expect;
   // A whole tile of old values beside 128 sums; four conversions at a time beside as many.
   if (c.m * c.n == 128 * 256 && epilogue == Epilogue::accumulate)
