@@ -8,6 +8,7 @@
 
 #include "ir/Turns.h"
 
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace sectile::codegen {
@@ -38,12 +39,14 @@ void EmitContext::emitTurn(bool pass) {
   const bool inProgram = groups < 2;
   if (inProgram && !func->hasAttr(tgpu::turnsAttr))
     return;
-  llvm::Value *own = inProgram ? b.CreateLShr(uniformWarp(), i32(2)) : group, *threads = i32(inProgram ? barrierThreads : 2 * barrierThreads);
-  if (pass)
-    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
-                      {b.CreateSub(i32(firstTurn + 1), own), threads});
-  else
-    b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {b.CreateAdd(own, i32(firstTurn)), threads});
+  llvm::Value *own = inProgram ? b.CreateLShr(uniformWarp(), i32(2)) : group;
+  // Numbers of barriers are immediate: in registers ptxas keeps one for each place.
+  const std::string wait = pass ? "bar.arrive " : "bar.sync ", threads = ", " + std::to_string(inProgram ? barrierThreads : 2 * barrierThreads) + "; ";
+  const int ofFirst = firstTurn + (pass ? 1 : 0), ofSecond = firstTurn + (pass ? 0 : 1);
+  const std::string text = "{ .reg .pred P; setp.eq.u32 P, $0, 0; @P " + wait + std::to_string(ofFirst) + threads + "@!P " + wait + std::to_string(ofSecond) + threads + "}";
+  auto *type = llvm::FunctionType::get(b.getVoidTy(), {b.getInt32Ty()}, false);
+  llvm::CallInst *call = b.CreateCall(type, llvm::InlineAsm::get(type, text, "r,~{memory}", /*hasSideEffects=*/true), {own});
+  call->addFnAttr(llvm::Attribute::Convergent); // all of a warp, or none
 }
 
 void EmitContext::emitFirstTurn() {

@@ -101,8 +101,9 @@ TEST_CASE("The PTX of a product on warpgroups that take turns", "[codegen][produ
   CHECK(count(ptx, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16") == 8);
   CHECK(count(ptx, "setmaxnreg.inc.sync.aligned.u32 240;") == 1);
   // A turn begins before the loop and ends behind it; the second group lets the first begin.
-  const std::size_t loop = ptx.find("wgmma.mma_async"), take = ptx.find("bar.sync \t"), pass = ptx.rfind("bar.arrive");
-  CHECK(count(ptx, "bar.arrive") == 2);
+  const std::size_t loop = ptx.find("wgmma.mma_async"), take = ptx.find("@P bar.sync 8, 256"), pass = ptx.rfind("bar.arrive");
+  CHECK(count(ptx, "@P bar.arrive 9") == 2); // one or the other, by the group
+  CHECK(count(ptx, "@!P bar.arrive 8") == 2);
   CHECK(take < loop);
   CHECK(loop < pass);
   CHECK(ptx.find("wgmma.wait_group.sync.aligned 0;") > loop);
@@ -180,9 +181,9 @@ TEST_CASE("The PTX of warpgroups that share a program and take turns", "[codegen
   const std::string ptx = emit(softmax<Maximum::stale>, 64);
   INFO(ptx);
   // In both loops a turn begins before the first product and ends behind the last one; the second warpgroup lets the first begin.
-  CHECK(count(ptx, "bar.arrive") == 3);
+  CHECK(count(ptx, "@P bar.arrive 9, 256; @!P bar.arrive 8, 256;") == 3);
   const std::size_t wait = ptx.find("wgmma.wait_group.sync.aligned 1;"), pass = ptx.rfind("bar.arrive", wait), last = ptx.rfind("wgmma.mma_async", wait),
-                    first = ptx.rfind("setp.ne.b32 p, 0, 0; wgmma.mma_async", wait), take = ptx.rfind("bar.sync", wait);
+                    first = ptx.rfind("setp.ne.b32 p, 0, 0; wgmma.mma_async", wait), take = ptx.rfind("@P bar.sync 8, 256; @!P bar.sync 9, 256;", wait);
   REQUIRE(wait != std::string::npos);
   CHECK(take < first);
   CHECK(last < pass);
