@@ -41,9 +41,15 @@
 /// and the release (c21): an arrival alone overtakes reads that are under way, as they belong to another proxy (PTX ISA,
 /// "Async proxy"; seen on an H200).
 ///
+/// Where warpgroups take turns, one that stands before its own holds up what it does behind there. Nothing in the other's turn waits for
+/// that (c22): the turn ends, whatever the first one does. With c22 the argument above holds for each of them, as a wait for a slot in
+/// a turn needs releases that stand before the turn in program order, and these are made without one.
+///
 /// c10 to c14, c17 and c21 follow from the consumers' states directly. Places that do not overlap (c15) make slots of one pipe
 /// and other buffers independent.
 
+#include "ir/PingPong.h"
+#include "ir/Turns.h"
 #include "passes/PairMatch.h"
 #include "passes/Passes.h"
 #include "passes/SharedAccesses.h"
@@ -523,7 +529,7 @@ struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipelin
     const bool products = func.walk([](tgpu::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
     if (!match && !products)
       return;
-    if (failed(checkPlaces(func)))
+    if (failed(checkPlaces(func)) || failed(checkTurns(func)))
       return signalPassFailure();
     Checker checker(func, match ? &*match : nullptr);
     if (match) {
@@ -534,6 +540,23 @@ struct CheckPipeline : sectile::passes::impl::CheckPipelinePassBase<CheckPipelin
     } else if (failed(checkConsumers(func.getBody().front(), func.getLoc(), checker))) {
       signalPassFailure();
     }
+  }
+
+  /// Warpgroups that share a program do not wait for each other but for turns.
+  LogicalResult checkTurns(func::FuncOp func) {
+    if (!func->hasAttr(tgpu::turnsAttr))
+      return success();
+    auto wrong = func.walk([](Operation *take) {
+      if (!take->hasAttr(tgpu::turnTakeAttr))
+        return WalkResult::advance();
+      const tgpu::TurnFault fault = tgpu::faultOfTurn(take);
+      if (!fault.at)
+        return WalkResult::advance();
+      mlir::emitError(fault.at->getLoc()) << "warpgroups would wait for each other for ever, as one has its turn at the products and "
+                                          << fault.what << " [check_pipeline_c22]; leave the turns out";
+      return WalkResult::interrupt();
+    });
+    return failure(wrong.wasInterrupted());
   }
 
   /// Arrivals that complete a phase, and the first phase that the producer looks for.

@@ -13,9 +13,14 @@
 /// barriers of the whole cluster; what a peer_wait waits for needs none. Before the first copy to another
 /// block a cluster_start says that all blocks run. A block may end as soon as its own work is done: every
 /// peer_copy has its peer_wait, behind which nobody writes into this block any more.
+///
+/// Warpgroups take no turns where they would wait for each other in one: see ir/Turns.h.
 
 #include "ir/IndexFacts.h"
+#include "ir/PingPong.h"
+#include "ir/Turns.h"
 #include "passes/Passes.h"
+#include "passes/Remarks.h"
 #include "passes/SharedAccesses.h"
 #include "passes/Support.h"
 
@@ -253,8 +258,34 @@ void Inserter::visit(Operation *op, State &state) {
   }
 }
 
+/// Where all barriers are known.
+void dropTurns(func::FuncOp func) {
+  if (!func->hasAttr(tgpu::turnsAttr))
+    return;
+  bool any = false;
+  func.walk([&](Operation *take) {
+    if (!take->hasAttr(tgpu::turnTakeAttr))
+      return;
+    const tgpu::TurnFault fault = tgpu::faultOfTurn(take);
+    any |= !fault.at;
+    if (!fault.at)
+      return;
+    addRemark(func, "InsertBarriers", fault.at->getLoc(), "warpgroups issue their products at the same time: they could have turns, but " + fault.what);
+    Operation *pass = take;
+    while (!pass->hasAttr(tgpu::turnPassAttr))
+      pass = pass->getNextNode();
+    take->removeAttr(tgpu::turnTakeAttr);
+    pass->removeAttr(tgpu::turnPassAttr);
+  });
+  if (!any)
+    func->removeAttr(tgpu::turnsAttr);
+}
+
 struct InsertBarriers : sectile::passes::impl::InsertBarriersPassBase<InsertBarriers> {
-  void runOnOperation() override { Inserter(getOperation()).run(); }
+  void runOnOperation() override {
+    Inserter(getOperation()).run();
+    dropTurns(getOperation());
+  }
 };
 
 } // namespace

@@ -114,3 +114,31 @@ func.func @fence(%x: tensor<1x64x64xbf16, #rows>, %sum: tensor<64x64xf32, #acc>)
   %r = tgpu.wgmma #tgpu.atom<"sm90_m64n64k16_f32bf16bf16"> %a, %a, %sum : !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>, !tgpu.buffer<[1, 64, 64], bf16, [8, 3, 8, 16, 32]>, tensor<64x64xf32, #acc>
   return
 }
+
+// In a turn of a warpgroup nobody waits for the other one: where a barrier is needed there, no turns are taken.
+// CHECK-LABEL: func.func @turn
+// CHECK-SAME: pass = "InsertBarriers"
+// CHECK-SAME: could have turns, but all threads meet in it
+// CHECK-NOT: tgpu.turn
+// CHECK: tgpu.barrier
+// CHECK-NOT: tgpu.turn_pass
+// CHECK-LABEL: func.func @turns
+// CHECK-SAME: tgpu.turns
+// CHECK: tgpu.copy {{.*}}tgpu.turn_take
+// CHECK: tgpu.fence_async {tgpu.turn_pass}
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tgpu.copy_out
+func.func @turn(%x: tensor<64xf32, #l>) attributes {tgpu.turns} {
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[64], f32>
+  tgpu.copy %x, %a {tgpu.turn_take} : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+  %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  tgpu.fence_async {tgpu.turn_pass}
+  return
+}
+func.func @turns(%x: tensor<64xf32, #l>) attributes {tgpu.turns} {
+  %a = tgpu.buffer_alloc at 0 : !tgpu.buffer<[64], f32>
+  tgpu.copy %x, %a {tgpu.turn_take} : tensor<64xf32, #l>, !tgpu.buffer<[64], f32>
+  tgpu.fence_async {tgpu.turn_pass}
+  %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
+  return
+}
