@@ -42,7 +42,7 @@ Span spanOf(const KernelArg &a) {
   return {(high - low + 1) * elementBytes(a), -low * elementBytes(a)};
 }
 
-bool isCopied(DType dtype) { return !isFloat(dtype); }
+bool isCopied(DType dtype) { return !isFloat(dtype); } // so are scales
 
 /// One period of normal numbers of a dtype.
 const std::vector<std::uint8_t> &normalBlock(DType dtype) {
@@ -57,7 +57,7 @@ const std::vector<std::uint8_t> &normalBlock(DType dtype) {
     block.resize(normalPeriod * size);
     for (std::size_t i = 0; i < normalPeriod; ++i) {
       const float v = normal(engine);
-      detail::visitDType(dtype, [&](auto type) {
+      detail::visitAnyDType(dtype, [&](auto type) {
         using T = typename decltype(type)::type;
         if constexpr (detail::FloatElement<T>) {
           const T element = T(v);
@@ -349,7 +349,7 @@ Difference compareResults(const GeneratedArgs &args, std::span<const std::vector
     if (std::memcmp(x, y, static_cast<std::size_t>(g.bytes)) == 0)
       continue;
     Difference difference;
-    detail::visitDType(g.arg.dtype, [&](auto type) {
+    detail::visitAnyDType(g.arg.dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       const std::int64_t count = g.bytes / static_cast<std::int64_t>(sizeof(T));
       const double unit = precision(g.arg.dtype) * fewUnits;

@@ -25,6 +25,16 @@ mlir::LogicalResult EmitContext::emitCast(tileir::CastOp op) {
     for (llvm::Value *&v : x)
       v = b.CreateTrunc(v, b.getInt32Ty());
   }
+  if (isStorage(from) && from != DType::ue8m0 && (to == DType::f16 || to == DType::bf16) && x.size() % 2 == 0) {
+    for (size_t r = 0; r < x.size(); r += 2) {
+      llvm::Value *both = b.CreateOr(b.CreateZExt(x[r], b.getInt32Ty()), b.CreateShl(b.CreateZExt(x[r + 1], b.getInt32Ty()), 16));
+      llvm::Value *halves = storagePair(from, to, both);
+      for (unsigned k = 0; k < 2; ++k)
+        result[r + k] = b.CreateExtractElement(halves, k);
+    }
+    set(op.getResult(), std::move(result));
+    return mlir::success();
+  }
   bool pairs = hasFp8Conversions() && x.size() % 2 == 0 && from != to;
   if (pairs && isFp8(to) && from != DType::boolean) {
     // Two at a time, as the instruction does.
@@ -68,6 +78,13 @@ llvm::Value *EmitContext::cast(DType from, DType to, llvm::Value *x) {
   if (from == to || (from == DType::index && to == DType::i64) || (from == DType::i64 && to == DType::index))
     return x;
   llvm::Type *type = elementLlvm(to);
+  if (isStorage(from))
+    return cast(DType::f32, to, storageToF32(from, x));
+  if (isStorage(to)) {
+    if (from == DType::boolean)
+      return f32ToStorage(to, b.CreateUIToFP(x, b.getFloatTy()));
+    return f32ToStorage(to, isSmall(from) || from == DType::f32 ? toF32(from, x) : oddF32(from, x));
+  }
   if (to == DType::boolean) {
     if (!isFloat(from))
       return b.CreateICmpNE(x, llvm::ConstantInt::get(x->getType(), 0));

@@ -71,8 +71,8 @@ llvm::Constant *EmitContext::constantOf(mlir::Attribute value, DType t) {
   if (auto dense = llvm::dyn_cast<mlir::DenseElementsAttr>(value))
     value = dense.getSplatValue<mlir::Attribute>();
   if (auto f = llvm::dyn_cast<mlir::FloatAttr>(value)) {
-    if (t == DType::e4m3 || t == DType::e5m2)
-      return llvm::ConstantInt::get(ctx, f.getValue().bitcastToAPInt());
+    if (t == DType::e4m3 || t == DType::e5m2 || isStorage(t))
+      return llvm::ConstantInt::get(ctx, f.getValue().bitcastToAPInt().zext(8));
     return llvm::ConstantFP::get(ctx, f.getValue());
   }
   if (auto flag = llvm::dyn_cast<mlir::BoolAttr>(value))

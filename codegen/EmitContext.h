@@ -166,6 +166,11 @@ private:
   /// Two fp8 in an i16 to <2 x half>.
   llvm::Value *unpackFp8(DType from, llvm::Value *pair);
   llvm::Value *softFp8ToF16(DType from, llvm::Value *x);
+  /// Types of storage (codegen/EmitStorage.cpp).
+  llvm::Value *storageToF32(DType from, llvm::Value *x);
+  llvm::Value *f32ToStorage(DType to, llvm::Value *x);
+  /// Two codes in the halves of an i32 to <2 x half> or <2 x bfloat>, which hold them all. @pre not ue8m0
+  llvm::Value *storagePair(DType from, DType to, llvm::Value *both);
   bool hasFp8Conversions() const { return target.has(Feature::mmaSyncFp8); }
 
   // --- EmitMemory.cpp: global memory

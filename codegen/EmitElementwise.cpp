@@ -18,6 +18,16 @@ bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; 
 
 mlir::LogicalResult EmitContext::emitUnary(tileir::UnaryOp op) {
   DType t = dtype(op.getX().getType());
+  if (op.getFn() == tileir::UnaryFn::k_bits) {
+    const DType to = dtype(op.getResult().getType());
+    Regs same;
+    for (llvm::Value *x : Regs(regs(op.getX()))) {
+      llvm::Value *v = b.CreateBitCast(x, elementLlvm(to));
+      same.push_back(usedBits(to) < 8 ? b.CreateAnd(v, b.getInt8(std::uint8_t((1 << usedBits(to)) - 1))) : v);
+    }
+    set(op.getResult(), std::move(same));
+    return mlir::success();
+  }
   // Branches keep what the elements of a tile need beside each other: of larger ones there are no registers for that.
   constexpr size_t several = 4, mostTogether = 64;
   if (const size_t count = regs(op.getX()).size(); op.getFn() == tileir::UnaryFn::k_tanh && t == DType::f32 && count >= several && count <= mostTogether) {

@@ -232,6 +232,51 @@ Tile t(TileAt x) {
   return detail::permuteTo(x, std::array{1, 0});
 }
 
+/// The shape of a tile of pairs or of their elements, with the lengths of its last axis as [.., count, inner].
+static std::vector<int> splitLast(Trace &t, const TileAt &x, const char *op, DType wanted, int inner) {
+  Value in = tileOperand(t, x, op);
+  llvm::ArrayRef<int64_t> shape = tileir::shapeOf(in.getType());
+  if (shape.empty() || shape.size() >= std::size_t(maxRank) || shape.back() % inner ||
+      tileir::dtypeOfType(tileir::elementOf(in.getType())) != wanted)
+    t.fail(x.loc, op, "the operand is " + detail::tileText(in), "packed_pairs",
+           std::string("give a tile of ") + std::string(name(wanted)) + " of rank 1 to 4" +
+               (inner > 1 ? ", its last axis of even length" : ""));
+  std::vector<int> split(shape.begin(), shape.end());
+  split.back() /= inner;
+  split.push_back(inner);
+  return split;
+}
+
+/// How far the elements of a pair are shifted: [1, .., 2] holding 0 and 4.
+static Tile pairShift(std::size_t rank, std::source_location loc) {
+  std::vector<int> shape(rank, 1);
+  shape.back() = 2;
+  Tile place = detail::castTo(DType::u8, TileAt(detail::iotaOf(shape, loc), loc));
+  return TileAt(place, loc) * TileAt(4, loc);
+}
+
+Tile unpack(TileAt x) {
+  Trace &t = Trace::get(x.loc, "unpack");
+  std::vector<int> split = splitLast(t, x, "unpack", DType::u8, 1);
+  const std::source_location loc = x.loc;
+  Tile pairs = detail::reshapeTo(x, split);
+  Tile codes = TileAt(pairs, loc) >> TileAt(pairShift(split.size(), loc), loc);
+  split.pop_back();
+  split.back() *= 2;
+  return detail::bitsTo(DType::e2m1, TileAt(detail::reshapeTo(TileAt(codes, loc), split), loc));
+}
+
+Tile pack(TileAt x) {
+  Trace &t = Trace::get(x.loc, "pack");
+  std::vector<int> split = splitLast(t, x, "pack", DType::e2m1, 2);
+  const std::source_location loc = x.loc;
+  Tile codes = detail::reshapeTo(TileAt(detail::bitsTo(DType::u8, x), loc), split);
+  Tile moved = TileAt(codes, loc) << TileAt(pairShift(split.size(), loc), loc);
+  Tile both = detail::reduce(detail::Reduction::sum, TileAt(moved, loc), int(split.size()) - 1);
+  split.pop_back();
+  return detail::reshapeTo(TileAt(both, loc), split);
+}
+
 Tile mma(TileAt a, TileAt b, MmaPolicy policy) {
   Trace &t = Trace::get(a.loc, "mma");
   Value x = tileOperand(t, a, "mma"), y = tileOperand(t, b, "mma");
@@ -315,6 +360,18 @@ Tile castTo(DType dtype, const TileAt &x) {
   if (type == in.getType())
     return Tile(t.define(in, x.loc));
   return Tile(t.define(tileir::CastOp::create(t.builder(), t.at(x.loc), type, in), x.loc));
+}
+
+Tile bitsTo(DType dtype, const TileAt &x) {
+  Trace &t = Trace::get(x.loc, "bitsAs");
+  Value in = tileOperand(t, x, "bitsAs");
+  Violation v;
+  Type type = tileir::inferBits(in.getType(), dtype, v);
+  if (!type)
+    fail(t, x.loc, "bitsAs", v);
+  if (type == in.getType())
+    return Tile(t.define(in, x.loc));
+  return Tile(t.define(tileir::UnaryOp::create(t.builder(), t.at(x.loc), type, UnaryFn::k_bits, in), x.loc));
 }
 
 Tile broadcastTo(const TileAt &x, std::span<const int> shape) {

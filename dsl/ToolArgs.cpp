@@ -47,6 +47,10 @@ template <class F> void withType(DType dtype, F f) {
   case DType::bf16: return f(bf16());
   case DType::e4m3: return f(e4m3());
   case DType::e5m2: return f(e5m2());
+  case DType::e2m1: return f(e2m1());
+  case DType::e2m3: return f(e2m3());
+  case DType::e3m2: return f(e3m2());
+  case DType::ue8m0: return f(ue8m0());
   case DType::i8: return f(i8());
   case DType::i16: return f(i16());
   case DType::i32: return f(i32());

@@ -2,6 +2,7 @@
 #include "dsl/Trace.h"
 
 #include "dsl/Composition.h"
+#include "ir/base/Scalar.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringExtras.h"
@@ -373,6 +374,13 @@ static std::optional<llvm::APInt> exactInteger(DType d, const Literal &v) {
   return wide.trunc(bits);
 }
 
+template <class T> static std::uint64_t bitsOfStorage(T v) {
+  if constexpr (StorageFloat<T>)
+    return v.bits;
+  else
+    return 0;
+}
+
 /// The literal as a float of this type: numbers written as floats are rounded once, integers must be exact.
 static std::optional<llvm::APFloat> asFloat(DType d, const llvm::fltSemantics &to, const Literal &v) {
   bool loses = false;
@@ -383,9 +391,22 @@ static std::optional<llvm::APFloat> asFloat(DType d, const llvm::fltSemantics &t
       return llvm::APFloat(to, llvm::APInt(8, e4m3FromDouble(v.f)));
     if (d == DType::e5m2)
       return llvm::APFloat(to, llvm::APInt(8, e5m2FromDouble(v.f)));
+    if (isStorage(d))
+      return visitAnyDType(d, [&]<class T>(std::type_identity<T>) {
+        return llvm::APFloat(to, llvm::APInt(unsigned(usedBits(d)), bitsOfStorage(cast<T>(v.f))));
+      });
     llvm::APFloat f(v.f);
     f.convert(to, llvm::APFloat::rmNearestTiesToEven, &loses);
     return f;
+  }
+  if (isStorage(d)) {
+    const double number = v.kind == Literal::Kind::signedInt ? double(v.i) : double(v.u);
+    return visitAnyDType(d, [&]<class T>(std::type_identity<T>) -> std::optional<llvm::APFloat> {
+      const T code = cast<T>(number);
+      if (cast<double>(code) != number)
+        return std::nullopt;
+      return llvm::APFloat(to, llvm::APInt(unsigned(usedBits(d)), bitsOfStorage(code)));
+    });
   }
   llvm::APInt whole = v.kind == Literal::Kind::signedInt
                           ? llvm::APInt(66, static_cast<std::uint64_t>(v.i), true)
@@ -409,7 +430,7 @@ Value Trace::constant(Type element, llvm::ArrayRef<int64_t> shape, const Literal
   if (!attr)
     fail(loc, op, "the number " + literalText(v) + " is no exact value of " + std::string(name(d)),
          "literal_exact",
-         isFloat(d) && v.kind != Literal::Kind::boolean ? "write " + literalText(v) + ".0 to have it rounded"
+         (isFloat(d) || isStorage(d)) && v.kind != Literal::Kind::boolean ? "write " + literalText(v) + ".0 to have it rounded"
                                                         : "cast the tile to a dtype that can hold it");
   if (!shape.empty())
     attr = DenseElementsAttr::get(RankedTensorType::get(shape, element), static_cast<Attribute>(attr));

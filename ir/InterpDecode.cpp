@@ -233,7 +233,8 @@ LogicalResult Decoder::unary(UnaryOp op, Body &body) {
   auto step = plainStep(op, stepUnary);
   if (!step)
     return failure();
-  step->unary = unaryKernel(op.getFn(), dtypeOf(op.getX()), machine);
+  step->unary = op.getFn() == UnaryFn::k_bits ? bitsKernel(dtypeOf(op.getResult()))
+                                              : unaryKernel(op.getFn(), dtypeOf(op.getX()), machine);
   if (!step->unary)
     return noSuchKernel(*op);
   body.steps.push_back(std::move(*step));

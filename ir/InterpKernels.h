@@ -58,6 +58,8 @@ BinaryKernel compareKernel(ComparePred pred, DType type, Isa isa);
 SelectKernel selectKernel(DType type, Isa isa);
 FmaKernel fmaKernel(DType type, Isa isa);
 UnaryKernel castKernel(DType to, DType from, Isa isa);
+/// The bits of another type of as many bytes; those that `to` does not use become zero.
+UnaryKernel bitsKernel(DType to);
 /// argmax and argmin give 64-bit positions.
 ///
 /// Order of float sums and products, fixed: inner == 1 keeps 16 partial results, lane l goes to number l mod

@@ -55,12 +55,14 @@ __attribute__((target("avx2,fma,f16c"))) void encodeF16V3(const float *x, f16 *r
 
 namespace {
 
+/// What decode and encode pass through f32.
+template <class T> inline constexpr bool isNarrow = detail::SmallFloat<T> || detail::StorageFloat<T>;
+
 template <class To, class From> struct Cast {
   template <Isa isa> static SECTILE_INLINE void run(const void *a, void *r, std::int64_t n) {
     const From *x = static_cast<const From *>(a);
     To *out = static_cast<To *>(r);
-    constexpr bool viaFloat =
-        detail::SmallFloat<From> || (detail::SmallFloat<To> && std::same_as<From, float>);
+    constexpr bool viaFloat = isNarrow<From> || (isNarrow<To> && std::same_as<From, float>);
     if constexpr (std::same_as<To, From>) {
       std::memcpy(r, a, std::size_t(n) * sizeof(To));
     } else if constexpr (viaFloat) {
@@ -69,7 +71,7 @@ template <class To, class From> struct Cast {
       for (std::int64_t at = 0; at < n; at += blockLanes) {
         std::int64_t count = n - at < blockLanes ? n - at : blockLanes;
         decode<isa>(x + at, f, count);
-        if constexpr (detail::SmallFloat<To> || std::same_as<To, float>)
+        if constexpr (isNarrow<To> || std::same_as<To, float>)
           encode<isa>(f, out + at, count);
         else
           for (std::int64_t i = 0; i < count; ++i)
@@ -103,11 +105,35 @@ struct ToTf32 {
   }
 };
 
+template <int bytes, unsigned mask> struct Bits {
+  template <Isa isa> static SECTILE_INLINE void run(const void *a, void *r, std::int64_t n) {
+    if constexpr (mask == 0xff) {
+      std::memcpy(r, a, std::size_t(n) * bytes);
+    } else {
+      const std::uint8_t *x = static_cast<const std::uint8_t *>(a);
+      std::uint8_t *out = static_cast<std::uint8_t *>(r);
+      for (std::int64_t i = 0; i < n; ++i)
+        out[i] = x[i] & mask;
+    }
+  }
+};
+
 } // namespace
 
+UnaryKernel bitsKernel(DType to) {
+  switch (usedBits(to)) {
+  case 4: return pick<Bits<1, 0xf>, UnaryKernel>(Isa::base);
+  case 6: return pick<Bits<1, 0x3f>, UnaryKernel>(Isa::base);
+  case 8: return pick<Bits<1, 0xff>, UnaryKernel>(Isa::base);
+  case 16: return pick<Bits<2, 0xff>, UnaryKernel>(Isa::base);
+  case 32: return pick<Bits<4, 0xff>, UnaryKernel>(Isa::base);
+  default: return pick<Bits<8, 0xff>, UnaryKernel>(Isa::base);
+  }
+}
+
 UnaryKernel castKernel(DType to, DType from, Isa isa) {
-  return detail::visitDType(to, [&]<class To>(std::type_identity<To>) {
-    return detail::visitDType(from, [&]<class From>(std::type_identity<From>) -> UnaryKernel {
+  return detail::visitAnyDType(to, [&]<class To>(std::type_identity<To>) {
+    return detail::visitAnyDType(from, [&]<class From>(std::type_identity<From>) -> UnaryKernel {
       // Two builds where a vector instruction helps.
       constexpr bool simd = (sizeof(To) == 2 || sizeof(From) == 2 || sizeof(To) == 4 || sizeof(From) == 4) &&
                             (detail::FloatElement<From> || detail::FloatElement<To>)&&sizeof(To) != 1 &&

@@ -53,7 +53,7 @@ bool contains(Domain domain, DType t) {
   case Domain::IntegersAndBool:
     return isInt(t) || t == DType::boolean;
   case Domain::NumbersAndBool:
-    return true;
+    return !isStorage(t);
   case Domain::Bool:
     return t == DType::boolean;
   }
@@ -71,14 +71,16 @@ std::string_view text(Domain domain) {
   case Domain::IntegersAndBool:
     return "integers and bool";
   case Domain::NumbersAndBool:
-    return "every type";
+    return "every type that is computed with";
   case Domain::Bool:
     return "bool";
   }
   return "";
 }
 
-std::string castTo(Domain domain, llvm::StringRef operand) {
+std::string castTo(Domain domain, llvm::StringRef operand, std::optional<DType> from) {
+  if (from && isStorage(*from) && domain != Domain::Bool)
+    domain = Domain::Floats;
   switch (domain) {
   case Domain::Floats:
     return fmt::format("cast it first: cast<f32>({})", operand.str());
@@ -239,14 +241,23 @@ bool sameElementAndShape(llvm::StringRef op, Type a, Type b, llvm::StringRef c1,
 Inferred inferUnary(UnaryFn fn, Type x, Violation &v) {
   auto dtype = dtypeOfType(elementOf(x));
   Domain domain = domainOf(fn);
-  if (!dtype || !contains(domain, *dtype)) // unary_c1
+  if (!dtype || fn == UnaryFn::k_bits || !contains(domain, *dtype)) // unary_c1
     return broken(
         v, userName(fn),
         fmt::format("{} is defined on {}, x is {}", stringifyUnaryFn(fn).str(), text(domain), describe(x)),
-        "unary_c1", castTo(domain, "x"));
+        "unary_c1", castTo(domain, "x", dtype));
   if (fn == UnaryFn::k_isnan || fn == UnaryFn::k_isinf)
     return withElement(x, IntegerType::get(x.getContext(), 1));
   return x;
+}
+
+Inferred inferBits(Type x, DType to, Violation &v) {
+  auto from = dtypeOfType(elementOf(x));
+  auto hasBits = [](DType t) { return t != DType::boolean && t != DType::index; };
+  if (!from || !hasBits(*from) || !hasBits(to) || byteSize(*from) != byteSize(to)) // unary_c3
+    return broken(v, "bitsAs", fmt::format("x is {}, the result {}: they have no bytes in common", describe(x), name(to)),
+                  "unary_c3", "name a type of equally many bytes, neither bool nor index");
+  return withElement(x, elementType(x.getContext(), to));
 }
 
 Inferred inferBinary(BinaryFn fn, Type a, Type b, Violation &v) {
@@ -258,13 +269,16 @@ Inferred inferBinary(BinaryFn fn, Type a, Type b, Violation &v) {
     return broken(
         v, userName(fn),
         fmt::format("{} is defined on {}, a is {}", stringifyBinaryFn(fn).str(), text(domain), describe(a)),
-        "binary_c3", castTo(domain, "a") + ", and b likewise");
+        "binary_c3", castTo(domain, "a", dtype) + ", and b likewise");
   return a;
 }
 
 Inferred inferCompare(ComparePred pred, Type a, Type b, Violation &v) {
   if (!sameElementAndShape(userName(pred), a, b, "compare_c1", "compare_c2", v))
     return {};
+  if (auto dtype = dtypeOfType(elementOf(a)); dtype && isStorage(*dtype)) // compare_c4
+    return broken(v, userName(pred), fmt::format("a and b are {}, which nothing is computed with", describe(a)), "compare_c4",
+                  "cast both first: cast<f32>(a)");
   return withElement(a, IntegerType::get(a.getContext(), 1));
 }
 
@@ -389,7 +403,7 @@ Inferred inferReduce(ReduceKind kind, Type x, int64_t axis, Violation &v) {
     return broken(v, userName(kind),
                   fmt::format("{} is defined on {}, x is {}", stringifyReduceKind(kind).str(), text(domain),
                               describe(x)),
-                  "reduce_c2", castTo(domain, "x"));
+                  "reduce_c2", castTo(domain, "x", dtype));
   llvm::SmallVector<int64_t> shape(shapeOf(x));
   shape[axis] = 1;
   bool position = kind == ReduceKind::k_argmax || kind == ReduceKind::k_argmin;

@@ -17,7 +17,9 @@ struct Violation {
 /// An inferred type, null when the violation is set.
 using Inferred = mlir::Type;
 
+/// Not of `bits`, whose result is named: inferBits.
 Inferred inferUnary(UnaryFn fn, mlir::Type x, Violation &v);
+Inferred inferBits(mlir::Type x, DType to, Violation &v);
 /// No broadcasting here: the front end broadcasts first (inferBroadcastPair).
 Inferred inferBinary(BinaryFn fn, mlir::Type a, mlir::Type b, Violation &v);
 Inferred inferCompare(ComparePred pred, mlir::Type a, mlir::Type b, Violation &v);

@@ -46,6 +46,8 @@ LogicalResult TensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
                        << " [tensor_c1]";
   if (!dtypeOfType(elementType))
     return emitError() << "the language has no element type " << elementType << " [tensor_c2]";
+  if (dtypeOfType(elementType) == DType::e2m1)
+    return emitError() << "two e2m1 share a byte of memory: a tensor of them is one of ui8 [tensor_c3]";
   return success();
 }
 
@@ -81,6 +83,14 @@ Type elementType(MLIRContext *context, DType dtype) {
     return IntegerType::get(context, 64, IntegerType::Unsigned);
   case DType::boolean:
     return IntegerType::get(context, 1);
+  case DType::e2m1:
+    return Float4E2M1FNType::get(context);
+  case DType::e2m3:
+    return Float6E2M3FNType::get(context);
+  case DType::e3m2:
+    return Float6E3M2FNType::get(context);
+  case DType::ue8m0:
+    return Float8E8M0FNUType::get(context);
   case DType::index:
     break;
   }
@@ -114,6 +124,10 @@ std::optional<DType> dtypeOfType(Type elementType) {
       .Case<BFloat16Type>([](Type) { return DType::bf16; })
       .Case<Float8E4M3FNType>([](Type) { return DType::e4m3; })
       .Case<Float8E5M2Type>([](Type) { return DType::e5m2; })
+      .Case<Float4E2M1FNType>([](Type) { return DType::e2m1; })
+      .Case<Float6E2M3FNType>([](Type) { return DType::e2m3; })
+      .Case<Float6E3M2FNType>([](Type) { return DType::e3m2; })
+      .Case<Float8E8M0FNUType>([](Type) { return DType::ue8m0; })
       .Case<IndexType>([](Type) { return DType::index; })
       .Default([](Type) { return std::nullopt; });
 }

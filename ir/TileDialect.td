@@ -18,7 +18,8 @@ def TileDialect : Dialect {
     A kernel is a `func.func` with the unit attribute `tile.kernel`. Its arguments are tensor views
     (`!tile.tensor<rank, element>`) and scalars. A tile is a builtin ranked tensor of static shape, rank 1 to 5; a
     tile of rank 0 is the plain scalar type. Element types: f64 f32 f16 bf16 f8E4M3FN f8E5M2, i8..i64 (signed),
-    ui8..ui64, i1 (truth values) and index (64-bit signed meaning).
+    ui8..ui64, i1 (truth values) and index (64-bit signed meaning). Types of storage, moved and converted but not computed
+    with: f4E2M1FN, f6E2M3FN, f6E3M2FN, f8E8M0FNU.
 
     **Lanes that do not exist.** A tile value carries, beside its lanes, one interval of existing coordinates per
     axis (its *extents*) and, where `tile.keep` made one, a *mask*. Elementwise results have the intersection of
@@ -33,7 +34,7 @@ def TileDialect : Dialect {
 def Tile_TensorType : TypeDef<TileDialect, "Tensor"> {
   let mnemonic = "tensor";
   let summary = "View of a tensor in global memory: element type, rank; dims and strides at run time, in elements";
-  let description = "C1 (tensor_c1): rank is 1 to 5. C2 (tensor_c2): the element type is one of the language.";
+  let description = "C1 (tensor_c1): rank is 1 to 5. C2 (tensor_c2): the element type is one of the language. C3 (tensor_c3): it has whole bytes, unlike f4E2M1FN.";
   let parameters = (ins "int64_t":$rank, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rank `,` $elementType `>`";
   let genVerifyDecl = 1;
@@ -63,7 +64,7 @@ class TileEnumAttr<TileEnum info, string mnemonic> : EnumAttr<TileDialect, info,
 
 // Order is part of no file format; names are.
 def UnaryFn : TileEnum<"UnaryFn", ["neg", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh",
-    "erf", "sigmoid", "floor", "ceil", "round", "trunc", "bitnot", "isnan", "isinf"]>;
+    "erf", "sigmoid", "floor", "ceil", "round", "trunc", "bitnot", "isnan", "isinf", "bits"]>;
 def BinaryFn : TileEnum<"BinaryFn", ["add", "sub", "mul", "div", "rem", "floordiv", "floormod", "max", "min",
     "maxnum", "minnum", "bitand", "bitor", "bitxor", "shl", "shr", "pow"]>;
 def ComparePred : TileEnum<"ComparePred", ["eq", "ne", "lt", "le", "gt", "ge"]>;

@@ -204,6 +204,10 @@ template <class T> bool compute(ComparePred pred, T x, T y) {
 template <class F> decltype(auto) visit(const Constant &c, F &&f) {
   return scalar::visitDType(c.dtype, [&]<class T>(std::type_identity<T>) { return f(valueOf<T>(c.bits)); });
 }
+/// Of types of storage, too.
+template <class F> decltype(auto) visitAny(const Constant &c, F &&f) {
+  return scalar::visitAnyDType(c.dtype, [&]<class T>(std::type_identity<T>) { return f(valueOf<T>(c.bits)); });
+}
 
 bool isZero(const Constant &c) {
   return visit(c, []<class T>(T x) { return bitsOf(x) == 0; });
@@ -307,6 +311,12 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 OpFoldResult UnaryOp::fold(FoldAdaptor adaptor) {
   auto x = constantOf(adaptor.getX());
+  if (getFn() == UnaryFn::k_bits) {
+    if (getX().getType() == getType())
+      return getX();
+    DType to = *dtypeOfType(elementOf(getType()));
+    return x ? OpFoldResult(attributeOf({to, x->bits & (~uint64_t(0) >> (64 - usedBits(to)))}, getType())) : OpFoldResult();
+  }
   if (!x)
     return {};
   auto result = visit(*x, [&]<class T>(T value) { return compute(getFn(), x->dtype, value); });
@@ -351,8 +361,8 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
     return getX();
   DType to = *dtypeOfType(elementOf(getType()));
   if (auto x = constantOf(adaptor.getX())) {
-    uint64_t bits = visit(*x, [&]<class From>(From value) {
-      return scalar::visitDType(
+    uint64_t bits = visitAny(*x, [&]<class From>(From value) {
+      return scalar::visitAnyDType(
           to, [&]<class To>(std::type_identity<To>) { return bitsOf(scalar::cast<To>(value)); });
     });
     return attributeOf({to, bits}, getType());

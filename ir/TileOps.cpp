@@ -143,7 +143,9 @@ LogicalResult FillOp::verify() {
 
 LogicalResult UnaryOp::verify() {
   Violation v;
-  return sameAs(*this, inferUnary(getFn(), getX().getType(), v), v, "unary_c2");
+  Type type = getFn() == UnaryFn::k_bits ? inferBits(getX().getType(), *dtypeOfType(elementOf(getType())), v)
+                                         : inferUnary(getFn(), getX().getType(), v);
+  return sameAs(*this, type, v, "unary_c2");
 }
 
 LogicalResult BinaryOp::verify() {

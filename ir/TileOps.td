@@ -159,9 +159,11 @@ def Tile_UnaryOp : TileOp<"unary", [Pure]> {
     exp, exp2, log, log2, sqrt, rsqrt, sin, cos, tanh, erf, sigmoid: floats; sqrt is correctly rounded, the others
     within the ulp bounds of docs/language.md. floor, ceil, round (half to even), trunc: floats.
     bitnot: integers and i1. isnan, isinf: floats, result i1.
+    bits: the same bits as another type of equally many bytes, neither of them i1 or index; to types of 4 and 6 bits the
+    others of the byte become zero.
     Shape: `unary(x: [D0..]) -> [D0..]`.
     - C1 (unary_c1): fn is defined on the element type. C2 (unary_c2): the result has x's shape, and x's element
-      type (i1 for isnan and isinf).
+      type (i1 for isnan and isinf). C3 (unary_c3): bits keeps the number of bytes.
 
     Example: `%e = tile.unary exp %x : tensor<64xf32> -> tensor<64xf32>`
   }];
@@ -198,10 +200,11 @@ def Tile_BinaryOp : TileOp<"binary", [Pure, OneType<["a", "b", "result"]>]> {
 def Tile_CompareOp : TileOp<"compare", [Pure, OneType<["a", "b"]>]> {
   let summary = "Elementwise comparison";
   let description = [{
-    result[c] = a[c] pred b[c]. Floats: IEEE (any comparison with NaN is false, ne is true). i1: false < true.
+    result[c] = a[c] pred b[c]. Floats: IEEE (any comparison with NaN is false, ne is true). i1: false < true. Not on types
+    of storage.
     Shape: `compare(a: [D0..], b: [D0..]) -> [D0..] of i1`.
     - C1 (compare_c1): a and b have one element type. C2 (compare_c2): and one shape. C3 (compare_c3): the result is
-      i1 of that shape.
+      i1 of that shape. C4 (compare_c4): the element type is computed with.
 
     Example: `%m = tile.compare lt %a, %b : tensor<64xf32> -> tensor<64xi1>`
   }];
@@ -247,8 +250,9 @@ def Tile_CastOp : TileOp<"cast", [Pure]> {
   let summary = "Elementwise conversion between element types";
   let description = [{
     Float to float: one rounding to nearest even, straight from the source format; to f8E4M3FN and f8E5M2 finite values
-    and infinities saturate, NaN stays NaN; to f16, bf16, f32 overflow gives infinity. Float to integer: toward zero,
-    saturating, NaN gives 0. Integer to float: one rounding to nearest even. Integer to integer: wraps modulo 2^bits.
+    and infinities saturate, NaN stays NaN; to f16, bf16, f32 overflow gives infinity. To f4E2M1FN, f6E2M3FN and f6E3M2FN
+    all saturates, NaN is the largest value; to f8E8M0FNU the magnitude is rounded toward zero to a power of two from
+    2^-127 to 2^127, NaN stays NaN. Float to integer: toward zero, saturating, NaN gives 0. Integer to float: one rounding to nearest even. Integer to integer: wraps modulo 2^bits.
     Anything to i1: != 0 (NaN is true). i1 to a number: 0 or 1.
     Shape: `cast(x: [D0..]) -> [D0..]`. C1 (cast_c1): the result has x's shape.
 

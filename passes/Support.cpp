@@ -39,6 +39,8 @@ Value select(OpBuilder &b, Location loc, Value cond, Value x, Value y) {
 }
 
 TypedAttr zeroOf(Type element) {
+  if (auto scale = dyn_cast<Float8E8M0FNUType>(element)) // has no zero: its smallest value
+    return FloatAttr::get(scale, llvm::APFloat(scale.getFloatSemantics(), llvm::APInt(8, 0)));
   if (isa<FloatType>(element))
     return FloatAttr::get(element, 0.0);
   return IntegerAttr::get(element, 0);

@@ -21,6 +21,7 @@ namespace detail {
 SECTILE_API Tile fullOf(DType dtype, std::span<const int> shape, const TileAt &value,
                         std::source_location loc);
 SECTILE_API Tile castTo(DType dtype, const TileAt &x);
+SECTILE_API Tile bitsTo(DType dtype, const TileAt &x);
 SECTILE_API Tile broadcastTo(const TileAt &x, std::span<const int> shape);
 SECTILE_API Tile reshapeTo(const TileAt &x, std::span<const int> shape);
 SECTILE_API Tile permuteTo(const TileAt &x, std::span<const int> order);
@@ -51,8 +52,15 @@ template <std::convertible_to<int>... I> Tile iota(detail::IntAt first, I... res
 // Shapes and dtypes.
 
 /// Conversion. Float to float rounds once to nearest even (to e4m3 and e5m2 it saturates); float to integer
-/// goes toward zero and saturates, NaN gives 0; integer to integer wraps; anything to bool is != 0.
+/// goes toward zero and saturates, NaN gives 0; integer to integer wraps; anything to bool is != 0. To e2m1, e2m3 and
+/// e3m2 all saturates, NaN too; to ue8m0 the magnitude goes toward zero to a power of two.
 template <Element T> Tile cast(TileAt x) { return detail::castTo(dtypeOf<T>, x); }
+/// The same bits as another dtype of equally many bytes: `bitsAs<u32>(x)` of f32.
+template <Element T> Tile bitsAs(TileAt x) { return detail::bitsTo(dtypeOf<T>, x); }
+/// Bytes of two e2m1 each (a tile of a Tensor<e2m1x2, R>, rank 1 to 4) as e2m1: the last axis becomes twice as long.
+SECTILE_API Tile unpack(TileAt x);
+/// The reverse: e2m1 to bytes, the last axis half as long.
+SECTILE_API Tile pack(TileAt x);
 /// Repeats axes of length 1 (equal rank), or a scalar: `broadcast(x, {BM, BN})`.
 template <std::size_t N> Tile broadcast(TileAt x, const int (&shape)[N]) {
   return detail::broadcastTo(x, shape);

@@ -6,9 +6,9 @@
 
 namespace sectile {
 
-static constexpr std::array<std::string_view, numDTypes> dtypeNames = {
-    "f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i8",   "i16",
-    "i32", "i64", "u8",  "u16",  "u32",  "u64",  "bool", "index"};
+static constexpr std::array<std::string_view, numAllDTypes> dtypeNames = {
+    "f64", "f32", "f16", "bf16", "e4m3", "e5m2",  "i8",   "i16",  "i32",  "i64",
+    "u8",  "u16", "u32", "u64",  "bool", "index", "e2m1", "e2m3", "e3m2", "ue8m0"};
 
 std::string_view name(DType t) { return dtypeNames[std::size_t(t)]; }
 
@@ -31,11 +31,15 @@ struct Format {
   std::uint32_t nan;       ///< without the sign
   std::uint32_t overflow;  ///< what rounds past maxFinite becomes
   std::uint32_t infinity;  ///< what infinity becomes
+  bool signedNan = true;
 };
 constexpr Format f16Format{5, 10, 0x7bff, 0x7e00, 0x7c00, 0x7c00};
 constexpr Format bf16Format{8, 7, 0x7f7f, 0x7fc0, 0x7f80, 0x7f80};
 constexpr Format e4m3Format{4, 3, 0x7e, 0x7f, 0x7e, 0x7e};
 constexpr Format e5m2Format{5, 2, 0x7b, 0x7f, 0x7b, 0x7b};
+constexpr Format e2m1Format{2, 1, 0x7, 0x7, 0x7, 0x7, false};
+constexpr Format e2m3Format{2, 3, 0x1f, 0x1f, 0x1f, 0x1f, false};
+constexpr Format e3m2Format{3, 2, 0x1f, 0x1f, 0x1f, 0x1f, false};
 
 /// Rounds a double once, to nearest even.
 constexpr std::uint32_t encode(const Format &f, double v) {
@@ -44,7 +48,7 @@ constexpr std::uint32_t encode(const Format &f, double v) {
   const std::uint64_t fraction = bits & ((std::uint64_t(1) << 52) - 1);
   const int biased = int(bits >> 52) & 0x7ff;
   if (biased == 0x7ff)
-    return sign | (fraction ? f.nan : f.infinity);
+    return fraction && !f.signedNan ? f.nan : sign | (fraction ? f.nan : f.infinity);
   if (biased == 0) // zero, or a subnormal double: far below half of the least value of every format
     return sign;
   const int bias = (1 << (f.exponentBits - 1)) - 1;
@@ -104,6 +108,9 @@ template <int Codes> constexpr auto decodeTable(const Format &f, bool hasInfinit
 }
 constexpr std::array<float, 256> e4m3Values = decodeTable<256>(e4m3Format, false);
 constexpr std::array<float, 256> e5m2Values = decodeTable<256>(e5m2Format, true);
+constexpr std::array<float, 16> e2m1Values = decodeTable<16>(e2m1Format, false);
+constexpr std::array<float, 64> e2m3Values = decodeTable<64>(e2m3Format, false);
+constexpr std::array<float, 64> e3m2Values = decodeTable<64>(e3m2Format, false);
 
 } // namespace
 
@@ -111,6 +118,19 @@ std::uint16_t bf16FromDouble(double v) { return std::uint16_t(encode(bf16Format,
 std::uint16_t f16FromDouble(double v) { return std::uint16_t(encode(f16Format, v)); }
 std::uint8_t e4m3FromDouble(double v) { return std::uint8_t(encode(e4m3Format, v)); }
 std::uint8_t e5m2FromDouble(double v) { return std::uint8_t(encode(e5m2Format, v)); }
+std::uint8_t e2m1FromDouble(double v) { return std::uint8_t(encode(e2m1Format, v)); }
+std::uint8_t e2m3FromDouble(double v) { return std::uint8_t(encode(e2m3Format, v)); }
+std::uint8_t e3m2FromDouble(double v) { return std::uint8_t(encode(e3m2Format, v)); }
+
+std::uint8_t ue8m0FromDouble(double v) {
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(v);
+  const int biased = int(bits >> 52) & 0x7ff;
+  if (biased == 0x7ff && bits << 12)
+    return 0xff;
+  // Without the fraction: toward zero.
+  const int exponent = biased - 1023;
+  return std::uint8_t(exponent < -127 ? 0 : exponent > 127 ? 254 : exponent + 127);
+}
 
 std::uint16_t bf16FromFloat(float v) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(v);
@@ -137,6 +157,13 @@ float f16ToFloat(std::uint16_t bits) {
 }
 float e4m3ToFloat(std::uint8_t bits) { return e4m3Values[bits]; }
 float e5m2ToFloat(std::uint8_t bits) { return e5m2Values[bits]; }
+float e2m1ToFloat(std::uint8_t bits) { return e2m1Values[bits & 0xf]; }
+float e2m3ToFloat(std::uint8_t bits) { return e2m3Values[bits & 0x3f]; }
+float e3m2ToFloat(std::uint8_t bits) { return e3m2Values[bits & 0x3f]; }
+float ue8m0ToFloat(std::uint8_t bits) {
+  // 2^-127 is the one power that f32 writes as a subnormal.
+  return std::bit_cast<float>(bits == 0xff ? floatNan : bits ? std::uint32_t(bits) << 23 : 0x00400000);
+}
 
 } // namespace detail
 } // namespace sectile

@@ -23,7 +23,8 @@
 /// - float -> int: toward zero, saturating at the limits of To; NaN -> 0;
 /// - int -> float: one rounding to nearest even; f16 overflows to infinity, fp8 saturates;
 /// - int -> int: wraps (keeps the low bits, sign- or zero-extends as From is signed or not);
-/// - any -> bool: x != 0 (so NaN -> true); bool -> any: 0 or 1.
+/// - any -> bool: x != 0 (so NaN -> true); bool -> any: 0 or 1;
+/// - from types of storage as from f32, which holds all their values; to them one rounding, as in DType.h.
 #pragma once
 
 #include <sectile/DType.h>
@@ -40,12 +41,16 @@ namespace sectile::detail {
 template <class T>
 concept SmallFloat =
     std::same_as<T, f16> || std::same_as<T, bf16> || std::same_as<T, e4m3> || std::same_as<T, e5m2>;
+/// Converted, never computed with.
+template <class T>
+concept StorageFloat =
+    std::same_as<T, e2m1> || std::same_as<T, e2m3> || std::same_as<T, e3m2> || std::same_as<T, ue8m0>;
 template <class T>
 concept FloatElement = SmallFloat<T> || std::same_as<T, f32> || std::same_as<T, f64>;
 template <class T>
 concept IntElement = std::integral<T> && !std::same_as<T, bool>;
 
-/// Calls f(std::type_identity<T>{}) with the host type of `t`; the index type is i64.
+/// Calls f(std::type_identity<T>{}) with the host type of `t`, a type that is computed with; the index type is i64.
 template <class F> decltype(auto) visitDType(DType t, F &&f) {
   switch (t) {
   case DType::f64: return f(std::type_identity<f64>{});
@@ -63,9 +68,23 @@ template <class F> decltype(auto) visitDType(DType t, F &&f) {
   case DType::u64: return f(std::type_identity<u64>{});
   case DType::boolean: return f(std::type_identity<bool>{});
   case DType::i64:
-  case DType::index: break;
+  case DType::index:
+  case DType::e2m1:
+  case DType::e2m3:
+  case DType::e3m2:
+  case DType::ue8m0: break;
   }
   return f(std::type_identity<i64>{});
+}
+/// The same for all types, those of storage, too.
+template <class F> decltype(auto) visitAnyDType(DType t, F &&f) {
+  switch (t) {
+  case DType::e2m1: return f(std::type_identity<e2m1>{});
+  case DType::e2m3: return f(std::type_identity<e2m3>{});
+  case DType::e3m2: return f(std::type_identity<e3m2>{});
+  case DType::ue8m0: return f(std::type_identity<ue8m0>{});
+  default: return visitDType(t, std::forward<F>(f));
+  }
 }
 
 // --- casts ----------------------------------------------------------------------------------------
@@ -87,6 +106,15 @@ template <IntElement T> double oddDouble(T v) {
 template <class To, class From> To cast(From x) {
   if constexpr (std::same_as<To, From>) {
     return x;
+  } else if constexpr (StorageFloat<From>) { // exact in f32
+    return cast<To>(float(x));
+  } else if constexpr (StorageFloat<To>) {
+    if constexpr (IntElement<From>)
+      return To(oddDouble(x));
+    else if constexpr (std::same_as<From, bool>)
+      return To(int(x));
+    else
+      return To(double(x));
   } else if constexpr (std::same_as<To, bool>) {
     if constexpr (SmallFloat<From>)
       return float(x) != 0.0f;

@@ -132,7 +132,8 @@ Action make(Program &p, IotaOp op) {
 
 Action make(Program &p, UnaryOp op) {
   Slot x = p.slot(op.getX()), r = p.define(op.getResult());
-  auto kernel = interp::unaryKernel(op.getFn(), x.dtype, interp::hostIsa());
+  auto kernel = op.getFn() == UnaryFn::k_bits ? interp::bitsKernel(r.dtype)
+                                              : interp::unaryKernel(op.getFn(), x.dtype, interp::hostIsa());
   if (!oneLayout(op))
     return nullptr;
   if (!kernel)

@@ -20,7 +20,7 @@ const double inf = std::numeric_limits<double>::infinity();
 const double qnan = std::numeric_limits<double>::quiet_NaN();
 
 /// The value of a code, written from the format's definition, independently of the library.
-double valueOf(int exponentBits, int mantissaBits, unsigned code, bool hasInfinity, bool finiteOnly) {
+double valueOf(int exponentBits, int mantissaBits, unsigned code, bool hasInfinity, bool finiteOnly, bool allFinite = false) {
   const unsigned top = (1u << exponentBits) - 1;
   const unsigned mantissa = code & ((1u << mantissaBits) - 1), exponent = code >> mantissaBits & top;
   const double sign = code >> (exponentBits + mantissaBits) & 1 ? -1 : 1;
@@ -28,7 +28,7 @@ double valueOf(int exponentBits, int mantissaBits, unsigned code, bool hasInfini
   if (finiteOnly) {
     if (exponent == top && mantissa == (1u << mantissaBits) - 1)
       return qnan;
-  } else if (exponent == top) {
+  } else if (exponent == top && !allFinite) {
     return mantissa == 0 && hasInfinity ? sign * inf : qnan;
   }
   if (exponent == 0)
@@ -44,6 +44,8 @@ struct FormatCase {
   unsigned (*fromDouble)(double);
   unsigned (*fromFloat)(float);
   float (*toFloat)(unsigned);
+  bool allFinite = false;
+  double value(unsigned code) const { return valueOf(exponentBits, mantissaBits, code, true, finiteOnly, allFinite); }
 };
 
 const FormatCase formats[] = {
@@ -59,11 +61,20 @@ const FormatCase formats[] = {
     {"e5m2", 5, 2, false, true, 256, [](double v) { return unsigned(e5m2(v).bits); },
      [](float v) { return unsigned(e5m2(v).bits); },
      [](unsigned c) { return float(e5m2::fromBits(std::uint8_t(c))); }},
+    {"e2m1", 2, 1, false, true, 16, [](double v) { return unsigned(e2m1(v).bits); },
+     [](float v) { return unsigned(e2m1(v).bits); },
+     [](unsigned c) { return float(e2m1::fromBits(std::uint8_t(c))); }, true},
+    {"e2m3", 2, 3, false, true, 64, [](double v) { return unsigned(e2m3(v).bits); },
+     [](float v) { return unsigned(e2m3(v).bits); },
+     [](unsigned c) { return float(e2m3::fromBits(std::uint8_t(c))); }, true},
+    {"e3m2", 3, 2, false, true, 64, [](double v) { return unsigned(e3m2(v).bits); },
+     [](float v) { return unsigned(e3m2(v).bits); },
+     [](unsigned c) { return float(e3m2::fromBits(std::uint8_t(c))); }, true},
 };
 
 unsigned largestFinite(const FormatCase &f) {
   unsigned code = f.codes / 2 - 1;
-  while (!std::isfinite(valueOf(f.exponentBits, f.mantissaBits, code, true, f.finiteOnly)))
+  while (!std::isfinite(f.value(code)))
     --code;
   return code;
 }
@@ -75,7 +86,7 @@ TEST_CASE("every code of every small format has its exact value and comes back",
     INFO(f.name);
     int wrong = 0;
     for (unsigned code = 0; code < f.codes; ++code) {
-      const double expected = valueOf(f.exponentBits, f.mantissaBits, code, true, f.finiteOnly);
+      const double expected = f.value(code);
       const float got = f.toFloat(code);
       if (std::isnan(expected)) {
         wrong += !std::isnan(got) || !std::isnan(f.toFloat(f.fromFloat(got))) ||
@@ -152,6 +163,52 @@ TEST_CASE("float fast paths agree with the double path", "[dtype]") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("types of storage: limits, what lies past them, bits without a meaning", "[dtype]") {
+  for (const FormatCase &f : formats) {
+    if (!f.allFinite)
+      continue;
+    INFO(f.name);
+    const unsigned largest = f.codes / 2 - 1, sign = f.codes / 2;
+    for (double v : {double(f.toFloat(largest)) * 1.01, 1e300, inf}) {
+      CHECK(f.fromDouble(v) == largest);
+      CHECK(f.fromDouble(-v) == (sign | largest));
+      CHECK(f.fromFloat(float(v)) == largest);
+    }
+    CHECK(f.fromDouble(qnan) == largest); // without the sign
+    CHECK(f.fromDouble(-qnan) == largest);
+    for (unsigned code = f.codes; code < 256; ++code)
+      CHECK(f.toFloat(code) == f.toFloat(code % f.codes));
+  }
+  CHECK(float(e2m1::fromBits(7)) == 6);
+  CHECK(float(e2m3::fromBits(0x1f)) == 7.5f);
+  CHECK(float(e3m2::fromBits(0x1f)) == 28);
+  const e2m1x2 both(e2m1(1.5f), e2m1(-6.0f));
+  CHECK(both.bits == 0xf3);
+  CHECK((float(both.first()) == 1.5f && float(both.second()) == -6));
+}
+
+TEST_CASE("ue8m0: every code, and the magnitude toward zero", "[dtype]") {
+  for (int code = 0; code < 255; ++code) {
+    const double v = std::ldexp(1.0, code - 127);
+    REQUIRE(double(float(ue8m0::fromBits(std::uint8_t(code)))) == v);
+    for (double sign : {1.0, -1.0}) {
+      REQUIRE(ue8m0(sign * v).bits == code);
+      REQUIRE(ue8m0(float(sign * v)).bits == code);
+      REQUIRE(ue8m0(sign * std::nextafter(v, inf)).bits == code);
+      REQUIRE(ue8m0(sign * std::nextafter(v, 0.0)).bits == std::max(0, code - 1));
+      REQUIRE(ue8m0(sign * 1.999 * v).bits == code);
+    }
+  }
+  CHECK(std::isnan(float(ue8m0::fromBits(255))));
+  CHECK(ue8m0(qnan).bits == 255);
+  CHECK(ue8m0(float(qnan)).bits == 255);
+  CHECK(ue8m0(inf).bits == 254);
+  CHECK(ue8m0(-inf).bits == 254);
+  CHECK(ue8m0(1e300).bits == 254);
+  for (double small : {0.0, -0.0, 5e-324, 1e-300, -1e-50})
+    CHECK(ue8m0(small).bits == 0);
+}
+
 TEST_CASE("P10a: fp32 to e5m2", "[dtype]") {
   for (float s : {1.0f, -1.0f}) {
     const unsigned sign = s < 0 ? 0x80 : 0;
@@ -197,7 +254,7 @@ TEST_CASE("P10c: fp8 to wider floats keeps value and class", "[dtype]") {
 }
 
 TEST_CASE("names and sizes", "[dtype]") {
-  for (int i = 0; i < numDTypes; ++i) {
+  for (int i = 0; i < numAllDTypes; ++i) {
     DType t = DType(i), back = DType::u64;
     CHECK(parseDType(name(t), back));
     CHECK(back == t);
@@ -210,6 +267,11 @@ TEST_CASE("names and sizes", "[dtype]") {
   CHECK(byteSize(DType::index) == 8);
   CHECK(byteSize(DType::e4m3) == 1);
   CHECK(byteSize(DType::bf16) == 2);
+  for (DType s : {DType::e2m1, DType::e2m3, DType::e3m2, DType::ue8m0}) {
+    CHECK((isStorage(s) && !isFloat(s) && !isInt(s)));
+    CHECK(byteSize(s) == 1);
+  }
+  CHECK((usedBits(DType::e2m1) == 4 && usedBits(DType::e3m2) == 6 && usedBits(DType::ue8m0) == 8 && usedBits(DType::f16) == 16));
 }
 
 TEST_CASE("errors read as documented", "[error]") {

@@ -248,3 +248,41 @@ TEST_CASE("visitDType reaches the host type of every element type", "[scalar]") 
     CHECK(seen == (t == DType::index ? DType::i64 : t));
   }
 }
+
+TEST_CASE("visitAnyDType reaches types of storage, too", "[scalar]") {
+  for (int i = 0; i < numAllDTypes; ++i) {
+    const DType t = DType(i);
+    const DType seen = s::visitAnyDType(t, [](auto tag) { return dtypeOf<typename decltype(tag)::type>; });
+    CHECK(seen == (t == DType::index ? DType::i64 : t));
+  }
+}
+
+TEMPLATE_TEST_CASE("casts of types of storage: every code to every type and back", "[scalar]", e2m1, e2m3, e3m2, ue8m0) {
+  using T = TestType;
+  for (int code = 0; code < 256; ++code) {
+    const T x = T::fromBits(std::uint8_t(code));
+    const float v = float(x);
+    for (int i = 0; i < numAllDTypes; ++i)
+      s::visitAnyDType(DType(i), [&]<class To>(std::type_identity<To>) {
+        const To got = s::cast<To>(x), want = s::cast<To>(v);
+        if (!std::same_as<To, T>)
+          REQUIRE(std::memcmp(&got, &want, sizeof(To)) == 0);
+      });
+    // Wider floats hold them all; infinity there and back saturates.
+    if (!std::isnan(v) && s::cast<T>(v).bits == code) {
+      REQUIRE(s::cast<T>(s::cast<f64>(x)).bits == code);
+      if (!std::same_as<T, ue8m0>)
+        REQUIRE((s::cast<T>(s::cast<f16>(x)).bits == code && s::cast<T>(s::cast<bf16>(x)).bits == code));
+    }
+  }
+  CHECK(s::cast<T>(true).bits == T(1.0f).bits);
+  CHECK(s::cast<T>(false).bits == T(0.0f).bits);
+}
+
+TEST_CASE("integers to types of storage round once", "[scalar]") {
+  CHECK(float(s::cast<e2m1>(i32(5))) == 4);                        // tie to even
+  CHECK(float(s::cast<e2m1>(i64(-1) << 62)) == -6);
+  CHECK(float(s::cast<e3m2>(u8(27))) == 28);
+  CHECK(s::cast<ue8m0>(i64((u64(1) << 62) - 1)).bits == 127 + 61); // toward zero, not by way of a rounded double
+  CHECK(s::cast<ue8m0>(~u64(0)).bits == 127 + 63);
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sectile/Config.h>
+#include <sectile/Error.h>
 #include <sectile/Tensor.h>
 
 #include <cstring>
@@ -207,11 +208,14 @@ template <class... A, class... B, class... L> struct Concat<TypeList<A...>, Type
 };
 template <class P> inline constexpr bool isInput = std::is_same_v<P, Tile> || std::is_same_v<P, At>;
 
+/// The parameters of a launch that one of the body stands for: a Config for none, a block-scaled tensor for two.
+template <class P> struct LaunchedAs { using type = TypeList<P>; };
+template <> struct LaunchedAs<Config> { using type = TypeList<>; };
+
 /// Without Config; of a variant, without the leading inputs.
 template <class List> struct Launched;
 template <class... P> struct Launched<TypeList<P...>> {
-  using type =
-      typename Concat<std::conditional_t<std::is_same_v<P, Config>, TypeList<>, TypeList<P>>...>::type;
+  using type = typename Concat<typename LaunchedAs<P>::type...>::type;
 };
 template <class List> struct AfterInputs { using type = List; };
 template <class P, class... Q>
@@ -225,12 +229,12 @@ using VariantParams =
     typename Launched<typename AfterInputs<ParamsOf<std::remove_const_t<decltype(V)>>>::type>::type;
 template <class F, auto... V> using KernelParams = typename Concat<BodyParams<F>, VariantParams<V>...>::type;
 
-/// Calls f with `given` and then the parameters of List, numbered from `first` on (a Config takes no number).
+/// Calls f with `given` and then the parameters of List, numbered from `first` on.
 template <class F, class... P, class... G>
 decltype(auto) callWith(const F &f, BodyArgs &args, int first, TypeList<P...>, const G &...given) {
   int numbers[sizeof...(P) + 1] = {};
   int next = first, place = 0;
-  ((numbers[place++] = std::is_same_v<P, Config> ? -1 : next++), ...);
+  ((numbers[place++] = next, next += LaunchedAs<P>::type::size), ...);
   return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
     return f(given..., Param<P>::receive(args, numbers[I])...);
   }

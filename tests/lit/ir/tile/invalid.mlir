@@ -12,6 +12,11 @@ func.func @tensor_c2(%x: !tile.tensor<1, i24>) { return }
 
 // -----
 
+// expected-error @+1 {{two e2m1 share a byte of memory: a tensor of them is one of ui8 [tensor_c3]}}
+func.func @tensor_c3(%x: !tile.tensor<1, f4E2M1FN>) { return }
+
+// -----
+
 func.func @tile_of_unknown_element(%x: tensor<4xi24>) {
   // expected-error @+1 {{operand #0 must be tile or scalar, but got 'tensor<4xi24>'}}
   %y = tile.unary neg %x : tensor<4xi24> -> tensor<4xi24>
@@ -249,6 +254,22 @@ func.func @unary_c1(%x: tensor<8xi32>) {
 
 // -----
 
+func.func @unary_c1_storage(%x: tensor<8xf6E3M2FN>) {
+  // expected-error @+1 {{neg is defined on numbers, x is e3m2 [8] [unary_c1]; cast it first: cast<f32>(x)}}
+  %y = tile.unary neg %x : tensor<8xf6E3M2FN> -> tensor<8xf6E3M2FN>
+  return
+}
+
+// -----
+
+func.func @unary_c3(%x: tensor<8xf32>) {
+  // expected-error @+1 {{x is f32 [8], the result e2m1: they have no bytes in common [unary_c3]; name a type of equally many bytes, neither bool nor index}}
+  %y = tile.unary bits %x : tensor<8xf32> -> tensor<8xf4E2M1FN>
+  return
+}
+
+// -----
+
 func.func @unary_c2(%x: tensor<8xf32>) {
   // expected-error @+1 {{the result is f32 [4], not f32 [8] [unary_c2]}}
   %y = tile.unary exp %x : tensor<8xf32> -> tensor<4xf32>
@@ -308,6 +329,14 @@ func.func @compare_c1(%a: f32, %b: i32) {
 func.func @compare_c2(%a: tensor<8xf32>, %b: f32) {
   // expected-error @+1 {{shape of a [8] differs from shape of b [] [compare_c2]; broadcast or reshape one of them first}}
   %y = "tile.compare"(%a, %b) <{pred = #tile<compare_pred lt>}> : (tensor<8xf32>, f32) -> tensor<8xi1>
+  return
+}
+
+// -----
+
+func.func @compare_c4(%a: tensor<8xf8E8M0FNU>) {
+  // expected-error @+1 {{a and b are ue8m0 [8], which nothing is computed with [compare_c4]; cast both first: cast<f32>(a)}}
+  %y = tile.compare lt %a, %a : tensor<8xf8E8M0FNU> -> tensor<8xi1>
   return
 }
 

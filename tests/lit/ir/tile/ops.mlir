@@ -54,6 +54,10 @@ func.func @elementwise(%x: tensor<64xf32>, %y: tensor<64xf32>, %u: ui8, %n: inde
   %e = tile.unary exp %x : tensor<64xf32> -> tensor<64xf32>
   // CHECK: tile.unary isnan %{{.*}} : tensor<64xf32> -> tensor<64xi1>
   %nan = tile.unary isnan %x : tensor<64xf32> -> tensor<64xi1>
+  // CHECK: tile.unary bits %{{.*}} : tensor<64xf32> -> tensor<64xui32>
+  %word = tile.unary bits %x : tensor<64xf32> -> tensor<64xui32>
+  // CHECK: tile.cast %{{.*}} : tensor<64xf32> -> tensor<64xf4E2M1FN>
+  %small = tile.cast %x : tensor<64xf32> -> tensor<64xf4E2M1FN>
   // CHECK: tile.binary maxnum %{{.*}}, %{{.*}} : tensor<64xf32>
   %s = tile.binary maxnum %e, %y : tensor<64xf32>
   // CHECK: tile.binary shl %{{.*}}, %{{.*}} : ui8
