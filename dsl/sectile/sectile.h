@@ -2,6 +2,7 @@
 /// \file The one header that a program with kernels includes.
 #pragma once
 
+#include <sectile/BlockFormats.h>
 #include <sectile/Buffer.h>
 #include <sectile/Config.h>
 #include <sectile/Control.h>
