@@ -16,6 +16,8 @@ bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; 
 } // namespace
 
 mlir::LogicalResult EmitContext::emitCast(tileir::CastOp op) {
+  if (values.contains(op.getResult())) // a division made it
+    return mlir::success();
   DType from = dtype(op.getX().getType()), to = dtype(op.getResult().getType());
   Regs x = regs(op.getX()), result(x.size());
   // Numbers that fit are made in 32 bits, and converted several times as fast.

@@ -146,7 +146,8 @@ private:
   /// The bf16 quotient of x and y (f32) from their f32 quotient.
   llvm::Value *divBf16(llvm::Value *x, llvm::Value *y, llvm::Value *q);
   Regs divideFloats(DType t, Regs x, Regs y);
-  Regs divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm::Value *> s);
+  /// With `to`, f16 or bf16: the quotients as such.
+  Regs divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm::Value *> s, DType to = DType::f32);
   llvm::Value *mathFunction(tileir::UnaryFn fn, llvm::Value *x); ///< x is f32 or f64
   llvm::Value *power(llvm::Value *x, llvm::Value *y);
   llvm::Value *floatRemainder(llvm::Value *x, llvm::Value *y); ///< C's fmod, exact
@@ -211,6 +212,12 @@ private:
   llvm::Value *allInside(const Geometry &g, llvm::ArrayRef<AxisBound> bounds);
   /// i1: some of the neighbouring registers are inside.
   llvm::Value *overlaps(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds);
+  /// i1: all of the neighbouring registers are inside; some are and some are not.
+  llvm::Value *isWhole(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds);
+  llvm::Value *isCut(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds);
+  /// Most threads have nothing outside, and so much that code of their own pays: not where a layout is repeated along a
+  /// bounded axis, as the last repetition is outside in almost every thread.
+  static bool fewHaveOutside(const Layout &layout, llvm::ArrayRef<AxisBound> bounds);
   /// How a reduction takes over a fill_outside of its operand: whole vectors are left out after they have been
   /// folded, so that no filled tile is ever there. None: it does not.
   std::optional<tgpu::VectorPlan> foldedFill(tgpu::ReduceOp op);

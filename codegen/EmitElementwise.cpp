@@ -50,7 +50,13 @@ mlir::LogicalResult EmitContext::emitBinary(tileir::BinaryOp op) {
   DType t = dtype(op.getA().getType());
   Regs x = regs(op.getA()), y = regs(op.getB()), result;
   if (op.getFn() == tileir::BinaryFn::k_div && isFloat(t) && t != DType::f64) {
-    set(op.getResult(), divideFloats(t, x, y));
+    // What is only needed in 16 bits is kept in 16 bits from the start: divisions have branches, and live through them.
+    auto narrow = op->hasOneUse() ? llvm::dyn_cast<tileir::CastOp>(*op->user_begin()) : tileir::CastOp();
+    const DType to = narrow && narrow->getBlock() == op->getBlock() ? dtype(narrow.getType()) : t;
+    if (t == DType::f32 && (to == DType::bf16 || to == DType::f16))
+      set(narrow.getResult(), divideF32(x, y, to));
+    else
+      set(op.getResult(), divideFloats(t, x, y));
     return mlir::success();
   }
   // Sums of coordinates that fit are made, and so compared, in 32 bits.

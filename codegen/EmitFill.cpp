@@ -84,6 +84,20 @@ llvm::Value *EmitContext::overlaps(const Geometry &g, llvm::ArrayRef<int> vector
   return result;
 }
 
+llvm::Value *EmitContext::isWhole(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds) {
+  return b.CreateAnd(isInside(g, vector.front(), bounds), isInside(g, vector.back(), bounds));
+}
+
+llvm::Value *EmitContext::isCut(const Geometry &g, llvm::ArrayRef<int> vector, llvm::ArrayRef<AxisBound> bounds) {
+  return b.CreateAnd(overlaps(g, vector, bounds), b.CreateNot(isWhole(g, vector, bounds)));
+}
+
+bool EmitContext::fewHaveOutside(const Layout &layout, llvm::ArrayRef<AxisBound> bounds) {
+  constexpr int manyRegisters = 16;
+  return layout.numRegs() >= manyRegisters &&
+         llvm::all_of(bounds, [&](const AxisBound &bound) { return layout.reps()[bound.axis] == 1; });
+}
+
 std::optional<tgpu::VectorPlan> EmitContext::foldedFill(tgpu::ReduceOp op) {
   using tileir::ReduceKind;
   auto fill = op.getX().getDefiningOp<tgpu::FillOutsideOp>();
@@ -111,8 +125,7 @@ Regs EmitContext::fillCutVectors(const Geometry &g, const tgpu::VectorPlan &plan
   for (int r = 0; r < int(x.size()); ++r)
     if (plan.startsVector(r)) {
       llvm::SmallVector<int> group = plan.vector(r);
-      llvm::Value *whole = b.CreateAnd(isInside(g, r, bounds), isInside(g, group.back(), bounds));
-      llvm::Value *cut = b.CreateAnd(overlaps(g, group, bounds), b.CreateNot(whole));
+      llvm::Value *cut = isCut(g, group, bounds);
       any = b.CreateOr(any, cut);
       vectors.push_back({group, cut});
     }

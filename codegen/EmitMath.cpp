@@ -18,6 +18,8 @@
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/MDBuilder.h"
 
+#include <bit>
+
 namespace sectile::codegen {
 namespace {
 namespace intr = llvm::Intrinsic;
@@ -252,7 +254,7 @@ Regs tanhOf(Builder &b, llvm::Function *fn, llvm::ArrayRef<llvm::Value *> x) {
 /// Quotients of f32, correctly rounded: the sequences of MathAlgorithms.h for up to 16 registers at a time,
 /// their checks gathered into one branch that is rarely taken. Zero numerators, common behind masks, have a
 /// check of their own before the machine's division.
-Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm::Value *> s) {
+Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm::Value *> s, DType to) {
   using Numbers = llvm::ArrayRef<size_t>;
   using PerRegister = llvm::function_ref<llvm::Value *(size_t)>;
   Regs result(x.size());
@@ -266,10 +268,27 @@ Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm
         list[k] = m.minimum(list[k], list[list.size() - 1 - k]);
     return list.front();
   };
+  // One after the other; two of 16 bits meet in one word as soon as they are there.
+  auto met = [&](size_t count, llvm::function_ref<llvm::Value *(size_t)> of) {
+    Regs words;
+    for (size_t i = 0; i < count; ++i) {
+      words.push_back(fromF32(to, of(i)));
+      if (to == DType::f32 || count % 2 || i % 2 == 0)
+        continue;
+      llvm::Value *high = words.pop_back_val();
+      words.back() = b.CreateBitCast(pair(words.back(), high), b.getInt32Ty());
+    }
+    return words;
+  };
+  auto apart = [&](const Regs &words, size_t count, size_t i) -> llvm::Value * {
+    if (words.size() == count)
+      return words[i];
+    auto *two = llvm::FixedVectorType::get(elementLlvm(to), 2);
+    return b.CreateExtractElement(b.CreateBitCast(words[i / 2], two), std::uint64_t(i % 2));
+  };
   auto divideGroup = [&](Numbers group, PerRegister quotient, PerRegister safety, llvm::Value *bound,
                          PerRegister keepsZeros) {
-    for (size_t k : group)
-      result[k] = quotient(k);
+    const Regs fastly = met(group.size(), [&](size_t i) { return result[group[i]] = quotient(group[i]); });
     llvm::BasicBlock *zeros = newBlock("zeros"), *exact = newBlock("divide"), *done = newBlock("divided");
     llvm::MDNode *rarely = llvm::MDBuilder(ctx).createUnlikelyBranchWeights();
     // The whole warp takes the branch together.
@@ -287,22 +306,32 @@ Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm
                 }),
           exact);
     b.SetInsertPoint(exact);
-    llvm::SmallVector<llvm::Value *> exactly;
-    for (size_t k : group)
-      exactly.push_back(b.CreateFDiv(x[k], s[k]));
+    Regs exactly = met(group.size(), [&](size_t i) { return b.CreateFDiv(x[group[i]], s[group[i]]); });
     b.CreateBr(done);
     b.SetInsertPoint(done);
-    for (auto [k, value] : llvm::zip_equal(group, exactly)) {
+    for (auto [quick, value] : llvm::zip_equal(fastly, exactly)) {
       llvm::PHINode *phi = b.CreatePHI(value->getType(), 3);
-      phi->addIncoming(result[k], fast);
-      phi->addIncoming(result[k], zeros);
+      phi->addIncoming(quick, fast);
+      phi->addIncoming(quick, zeros);
       phi->addIncoming(value, exact);
-      result[k] = phi;
+      value = phi;
     }
+    for (auto [i, k] : llvm::enumerate(group))
+      result[k] = apart(exactly, group.size(), i);
   };
-  auto inGroups = [](Numbers all, llvm::function_ref<void(Numbers)> emit) {
-    for (constexpr size_t most = 16; !all.empty(); all = all.drop_front(std::min(most, all.size())))
-      emit(all.take_front(most));
+  // Quotients of 16 bits take half of the registers: where blocks are to share a multiprocessor, groups are as large as what is
+  // left beside numerators and quotients allows, so that each group leaves room for a larger one.
+  auto inGroups = [&](Numbers all, llvm::function_ref<void(Numbers)> emit) {
+    constexpr std::int64_t largest = 16, least = 4, addressing = 20;
+    auto blocks = func->getAttrOfType<mlir::IntegerAttr>(tgpu::minBlocksAttr);
+    const std::int64_t registers = blocks && to != DType::f32 ? target.registersPerSm / (blocks.getInt() * warps * target.warpSize) : 256;
+    for (std::int64_t done = 0, left = std::int64_t(all.size()); left > 0;) {
+      const std::int64_t room = registers - addressing - left - done / 2;
+      const std::int64_t most = std::int64_t(std::bit_floor(std::uint64_t(std::clamp(room * 2 / 3, least, largest))));
+      const std::int64_t taken = std::min(most, left);
+      emit(all.slice(size_t(done), size_t(taken)));
+      done += taken, left -= taken;
+    }
   };
 
   llvm::MapVector<llvm::Value *, llvm::SmallVector<size_t>> byDivisor;
@@ -313,7 +342,7 @@ Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm
     auto *constant = llvm::dyn_cast<llvm::ConstantFP>(divisor);
     if (constant && constant->getValueAPF().getExactInverse(nullptr)) {
       for (size_t k : list)
-        result[k] = b.CreateFDiv(x[k], divisor); // LLVM multiplies
+        result[k] = fromF32(to, b.CreateFDiv(x[k], divisor)); // LLVM multiplies
     } else if (list.size() < 4) {
       others.append(list.begin(), list.end());
     } else {
@@ -326,7 +355,7 @@ Regs EmitContext::divideF32(llvm::ArrayRef<llvm::Value *> x, llvm::ArrayRef<llvm
     }
   }
   if (others.size() == 1)
-    result[others[0]] = b.CreateFDiv(x[others[0]], s[others[0]]);
+    result[others[0]] = fromF32(to, b.CreateFDiv(x[others[0]], s[others[0]]));
   else
     inGroups(others, [&](Numbers group) {
       divideGroup(

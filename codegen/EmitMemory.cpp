@@ -15,9 +15,6 @@
 
 namespace sectile::codegen {
 
-/// From so many registers on, threads without elements outside have code of their own.
-static constexpr int manyRegisters = 16;
-
 // --- vectors in memory form
 // ---------------------------------------------------------------------------------------
 
@@ -187,6 +184,25 @@ public:
   }
   const tgpu::VectorPlan plan;
 
+  /// A vector as 32- or 64-bit words, or what a shorter one has; and back.
+  void appendWords(llvm::Value *vector, Regs &words) {
+    int count = 0;
+    llvm::Value *all = b.CreateBitCast(vector, e.wordType(vector->getType(), count));
+    for (int k = 0; k < count; ++k)
+      words.push_back(count == 1 ? all : b.CreateExtractElement(all, std::uint64_t(k)));
+  }
+  Regs elementsOf(llvm::ArrayRef<llvm::Value *> words) {
+    llvm::Value *all = words.front();
+    if (words.size() > 1) {
+      all = llvm::PoisonValue::get(llvm::FixedVectorType::get(all->getType(), unsigned(words.size())));
+      for (auto [k, word] : llvm::enumerate(words))
+        all = b.CreateInsertElement(all, word, std::uint64_t(k));
+    }
+    Regs elements(size_t(plan.width()), nullptr);
+    e.unpackVector(element, b.CreateBitCast(all, e.memoryVector(element, plan.width())), elements);
+    return elements;
+  }
+
   /// i1, the same for all threads: see looseVectorsInside.
   llvm::Value *vectorsInside(const tgpu::GlobalAccess &access) {
     llvm::Value *first = e.i64(0), *last = e.i64(0), *end = e.i64(1), *positive = b.getTrue();
@@ -213,6 +229,7 @@ public:
   }
   /// i1: the thread's elements all exist.
   llvm::Value *allInside() { return e.allInside(g, bounds); }
+  bool fewHaveOutside() const { return EmitContext::fewHaveOutside(g.layout, bounds); }
   /// i1: some of the vector exists.
   llvm::Value *someOf(llvm::ArrayRef<int> registers) { return e.overlaps(g, registers, bounds); }
 
@@ -364,13 +381,6 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   llvm::Value *padElement = constantOf(op.getPad(), t);
   llvm::Value *pad = packVector(t, Regs(size_t(access.plan.width()), padElement));
   llvm::Value *policy = evictPolicy(op);
-  // The registers of the vectors, one vector after the other, as 32-bit words (or what a shorter vector has).
-  auto toWords = [&](llvm::Value *vector, Regs &words) {
-    int count = 0;
-    llvm::Value *all = b.CreateBitCast(vector, wordType(vector->getType(), count));
-    for (int k = 0; k < count; ++k)
-      words.push_back(count == 1 ? all : b.CreateExtractElement(all, std::uint64_t(k)));
-  };
   if (access.plan.cut() && op->hasAttr(tgpu::looseAttr)) {
     llvm::SmallVector<llvm::SmallVector<int>> groups;
     for (int r = 0; r < layout->numRegs(); ++r)
@@ -383,7 +393,7 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
     access.apart([&] {
       llvm::Value *anything = b.CreateFreeze(llvm::PoisonValue::get(memoryVector(t, access.plan.width())));
       for (llvm::ArrayRef<int> group : groups)
-        toWords(loadGlobal(t, access.plan.width(), access.pointer(group.front()), access.someOf(group), anything, policy), whole);
+        access.appendWords(loadGlobal(t, access.plan.width(), access.pointer(group.front()), access.someOf(group), anything, policy), whole);
     });
     quick = b.GetInsertBlock();
     b.CreateBr(after);
@@ -394,7 +404,7 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
         Regs some;
         for (int reg : group)
           some.push_back(elements[size_t(reg)]);
-        toWords(packVector(t, some), single);
+        access.appendWords(packVector(t, some), single);
       }
     });
     exact = b.GetInsertBlock();
@@ -405,16 +415,7 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
       words.push_back(joined(x, quick, y, exact));
     const size_t each = words.size() / groups.size();
     for (auto [i, group] : llvm::enumerate(groups)) {
-      llvm::ArrayRef<llvm::Value *> own = llvm::ArrayRef(words).slice(i * each, each);
-      llvm::Value *all = own.front();
-      if (each > 1) {
-        all = llvm::PoisonValue::get(llvm::FixedVectorType::get(own.front()->getType(), unsigned(each)));
-        for (auto [k, word] : llvm::enumerate(own))
-          all = b.CreateInsertElement(all, word, std::uint64_t(k));
-      }
-      Regs elements(group.size());
-      unpackVector(t, b.CreateBitCast(all, memoryVector(t, int(group.size()))), elements);
-      for (auto [reg, v] : llvm::zip_equal(group, elements))
+      for (auto [reg, v] : llvm::zip_equal(group, access.elementsOf(llvm::ArrayRef(words).slice(i * each, each))))
         result[size_t(reg)] = v;
     }
     set(op.getResult(), std::move(result));
@@ -424,43 +425,43 @@ mlir::LogicalResult EmitContext::emitGlobalLoad(tgpu::GlobalLoadOp op) {
   return mlir::success();
 }
 
-/// Whole vectors, and element by element those that bounds cut.
+/// Whole vectors, and element by element those that bounds cut: as words, so that branches do not take vectors apart.
 Regs EmitContext::loadElements(GlobalEmission &access, llvm::Value *pad, llvm::Value *policy, int count) {
   const DType t = access.dtype();
-  Regs result(size_t(count), nullptr);
+  const int width = access.plan.width();
   llvm::SmallVector<GlobalEmission::Vector> vectors = access.vectors(/*copiesToo=*/true);
-  for (const auto &vector : vectors) {
-    Regs elements(vector.registers.size());
-    unpackVector(t, loadGlobal(t, access.plan.width(), access.pointer(vector.first()), vector.whole, pad, policy),
-                 elements);
-    for (auto [reg, v] : llvm::zip_equal(vector.registers, elements))
-      result[size_t(reg)] = v;
-  }
-  Regs before = result;
+  llvm::SmallVector<Regs> words(vectors.size()); // of each vector
+  for (auto [vector, all] : llvm::zip_equal(vectors, words))
+    access.appendWords(loadGlobal(t, width, access.pointer(vector.first()), vector.whole, pad, policy), all);
+  const llvm::SmallVector<Regs> before = words;
   llvm::BasicBlock *from = b.GetInsertBlock();
   if (llvm::BasicBlock *after = access.enterCut(vectors)) {
-    for (const auto &vector : vectors) {
+    for (auto [vector, all] : llvm::zip_equal(vectors, words)) {
       llvm::BasicBlock *around = b.GetInsertBlock(), *next = access.enterVector(vector);
-      Regs whole, single;
-      for (int reg : vector.registers) {
-        llvm::Value *&v = result[size_t(reg)];
-        whole.push_back(v);
+      const Regs whole = std::exchange(all, {});
+      Regs elements = access.elementsOf(whole);
+      for (auto [reg, v] : llvm::zip_equal(vector.registers, elements)) {
         llvm::Value *known = packVector(t, v);
         unpackVector(t, loadGlobal(t, 1, access.pointer(reg), access.inCut(vector, reg), known, policy), v);
-        single.push_back(v);
       }
+      access.appendWords(packVector(t, elements), all);
       llvm::BasicBlock *edge = b.GetInsertBlock();
       b.CreateBr(next);
       b.SetInsertPoint(next);
-      for (auto [k, reg] : llvm::enumerate(vector.registers))
-        result[size_t(reg)] = joined(whole[k], around, single[k], edge);
+      for (auto [v, was] : llvm::zip_equal(all, whole))
+        v = joined(was, around, v, edge);
     }
     llvm::BasicBlock *edge = b.GetInsertBlock();
     b.CreateBr(after);
     b.SetInsertPoint(after);
-    for (auto [v, whole] : llvm::zip_equal(result, before))
-      v = joined(whole, from, v, edge);
+    for (auto [all, was] : llvm::zip_equal(words, before))
+      for (auto [v, w] : llvm::zip_equal(all, was))
+        v = joined(w, from, v, edge);
   }
+  Regs result(size_t(count), nullptr);
+  for (auto [vector, all] : llvm::zip_equal(vectors, words))
+    for (auto [reg, v] : llvm::zip_equal(vector.registers, access.elementsOf(all)))
+      result[size_t(reg)] = v;
   return result;
 }
 
@@ -480,7 +481,7 @@ mlir::LogicalResult EmitContext::emitGlobalStore(tgpu::GlobalStoreOp op) {
   };
   llvm::Value *policy = evictPolicy(op);
   llvm::BasicBlock *stored = nullptr;
-  if (access.plan.cut() && mask.empty() && layout->numRegs() >= manyRegisters) { // most threads have nothing outside
+  if (access.plan.cut() && mask.empty() && access.fewHaveOutside()) { // most threads have nothing outside
     llvm::BasicBlock *whole = newBlock("whole"), *edge = newBlock("edge");
     stored = newBlock("stored");
     b.CreateCondBr(access.allInside(), whole, edge);

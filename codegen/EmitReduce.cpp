@@ -3,13 +3,11 @@
 #include "codegen/EmitContext.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/MDBuilder.h"
 
 #include <functional>
 
 namespace sectile::codegen {
-
-/// From so many registers on, threads without elements outside have code of their own.
-static constexpr int manyRegisters = 16;
 
 /// The value of the lane whose number differs in one bit, for any element type.
 llvm::Value *EmitContext::shuffleXor(llvm::Value *v, int laneMask) {
@@ -125,26 +123,31 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
     }
     return list.front();
   };
-  // What the thread has of each register of the result; `leavesOut`: without vectors that are outside.
+  // What the thread has of each register of the result; `whole`: of the vectors that it is true of alone.
+  using Vector = llvm::SmallVector<int>;
   bool collapses = true;
-  auto ofThread = [&](const Regs &x, bool leavesOut) {
+  auto byResult = [&](llvm::ArrayRef<int> vector, llvm::function_ref<llvm::Value *(int)> valueOf) {
+    std::map<int, llvm::SmallVector<Entry>> together; // by register of the result
+    for (int reg : vector) {
+      if (!ownsRegister(*layout, reg))
+        continue;
+      std::optional<int> to = regOfBroadcast(collapsed, *layout, reg);
+      collapses &= to.has_value();
+      llvm::Value *v = valueOf(reg);
+      together[to.value_or(0)].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(reg)] : nullptr});
+    }
+    return together;
+  };
+  auto ofThread = [&](llvm::function_ref<llvm::Value *(const Vector &)> whole) {
     std::vector<llvm::SmallVector<Entry>> parts(size_t(collapsed.numRegs()));
     for (int r = 0; r < layout->numRegs(); ++r) {
       if (vectors && !vectors->startsVector(r))
         continue;
-      std::map<int, llvm::SmallVector<Entry>> together; // by register of the result
-      for (int reg : vectors ? vectors->vector(r) : llvm::SmallVector<int>{r}) {
-        if (!ownsRegister(*layout, reg))
-          continue;
-        std::optional<int> to = regOfBroadcast(collapsed, *layout, reg);
-        collapses &= to.has_value();
-        llvm::Value *v = x[size_t(reg)];
-        together[to.value_or(0)].push_back({widen ? toF32(t, v) : v, withPositions ? positions[size_t(reg)] : nullptr});
-      }
-      for (auto &[to, list] : together) {
+      const Vector vector = vectors ? vectors->vector(r) : Vector{r};
+      for (auto &[to, list] : byResult(vector, [&](int reg) { return x[size_t(reg)]; })) {
         Entry entry = tree(std::move(list));
-        if (leavesOut)
-          entry.value = b.CreateSelect(overlaps(geometry(*layout), vectors->vector(r), bounds), entry.value, outside);
+        if (whole)
+          entry.value = b.CreateSelect(whole(vector), entry.value, outside);
         parts[size_t(to)].push_back(entry);
       }
     }
@@ -153,30 +156,69 @@ mlir::LogicalResult EmitContext::emitReduce(tgpu::ReduceOp op) {
       all.push_back(tree(std::move(list)));
     return all;
   };
-  auto withoutOutside = [&] {
+  // Vectors that a bound cuts, in few threads, come behind the others, so that no tile meets a filled one.
+  auto addCut = [&](llvm::SmallVector<Entry> &all) {
     const Geometry &g = geometry(*layout);
-    return ofThread(mayCut ? fillCutVectors(g, *vectors, bounds, x, constantOf(op.getX().getDefiningOp<tgpu::FillOutsideOp>().getFill(), t)) : x,
-                    /*leavesOut=*/true);
+    llvm::Value *fill = constantOf(op.getX().getDefiningOp<tgpu::FillOutsideOp>().getFill(), t), *any = b.getFalse();
+    llvm::SmallVector<std::pair<Vector, llvm::Value *>> cut;
+    for (int r = 0; r < layout->numRegs(); ++r)
+      if (vectors->startsVector(r) && ownsRegister(*layout, r)) {
+        const Vector vector = vectors->vector(r);
+        cut.push_back({vector, isCut(g, vector, bounds)});
+        any = b.CreateOr(any, cut.back().second);
+      }
+    auto meet = [&](llvm::ArrayRef<Entry> before, llvm::BasicBlock *from, llvm::BasicBlock *next) {
+      llvm::BasicBlock *edge = b.GetInsertBlock();
+      b.CreateBr(next);
+      b.SetInsertPoint(next);
+      for (auto [v, was] : llvm::zip_equal(all, before))
+        v.value = joined(was.value, from, v.value, edge);
+    };
+    const llvm::SmallVector<Entry> before = all;
+    llvm::BasicBlock *from = b.GetInsertBlock(), *some = newBlock("edge"), *after = newBlock("reduced");
+    b.CreateCondBr(any, some, after, llvm::MDBuilder(ctx).createUnlikelyBranchWeights());
+    b.SetInsertPoint(some);
+    for (auto &[vector, isCut] : cut) {
+      const llvm::SmallVector<Entry> without = all;
+      llvm::BasicBlock *around = b.GetInsertBlock(), *inCut = newBlock("cut"), *next = newBlock("vector");
+      b.CreateCondBr(isCut, inCut, next);
+      b.SetInsertPoint(inCut);
+      for (auto &[to, list] :
+           byResult(vector, [&](int reg) { return b.CreateSelect(isInside(g, reg, bounds), x[size_t(reg)], fill); }))
+        all[size_t(to)] = combine(all[size_t(to)], tree(std::move(list)));
+      meet(without, around, next);
+    }
+    meet(before, from, after);
   };
   llvm::SmallVector<Entry> own;
   if (!vectors) {
-    own = ofThread(x, /*leavesOut=*/false);
-  } else if (!mayCut || layout->numRegs() < manyRegisters) {
-    own = withoutOutside();
-  } else { // most threads have nothing outside
-    llvm::BasicBlock *whole = newBlock("whole"), *edge = newBlock("edge"), *after = newBlock("reduced");
-    b.CreateCondBr(allInside(geometry(*layout), bounds), whole, edge);
-    b.SetInsertPoint(whole);
-    llvm::SmallVector<Entry> plain = ofThread(x, /*leavesOut=*/false);
-    whole = b.GetInsertBlock();
-    b.CreateBr(after);
-    b.SetInsertPoint(edge);
-    llvm::SmallVector<Entry> filled = withoutOutside();
-    edge = b.GetInsertBlock();
-    b.CreateBr(after);
-    b.SetInsertPoint(after);
-    for (auto [p, q] : llvm::zip_equal(plain, filled))
-      own.push_back({joined(p.value, whole, q.value, edge), nullptr});
+    own = ofThread(nullptr);
+  } else if (!mayCut) {
+    own = ofThread([&](const Vector &vector) { return overlaps(geometry(*layout), vector, bounds); });
+  } else {
+    const Geometry &g = geometry(*layout);
+    auto withoutOutside = [&] {
+      llvm::SmallVector<Entry> all = ofThread([&](const Vector &vector) { return isWhole(g, vector, bounds); });
+      addCut(all);
+      return all;
+    };
+    if (!fewHaveOutside(*layout, bounds)) {
+      own = withoutOutside();
+    } else { // most threads have nothing outside
+      llvm::BasicBlock *whole = newBlock("whole"), *edge = newBlock("edge"), *after = newBlock("reduced");
+      b.CreateCondBr(allInside(g, bounds), whole, edge);
+      b.SetInsertPoint(whole);
+      llvm::SmallVector<Entry> plain = ofThread(nullptr);
+      whole = b.GetInsertBlock();
+      b.CreateBr(after);
+      b.SetInsertPoint(edge);
+      llvm::SmallVector<Entry> filled = withoutOutside();
+      edge = b.GetInsertBlock();
+      b.CreateBr(after);
+      b.SetInsertPoint(after);
+      for (auto [p, q] : llvm::zip_equal(plain, filled))
+        own.push_back({joined(p.value, whole, q.value, edge), nullptr});
+    }
   }
   if (!collapses)
     return bug(op, "registers do not collapse: " + layout->toString());

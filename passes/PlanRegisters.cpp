@@ -23,7 +23,15 @@ namespace {
 
 constexpr int64_t addressing = 26; ///< registers beside those of tiles: addresses, bounds, counters, temporaries
 constexpr int64_t division = 16;   ///< more where tiles are divided: the rare operands go through a call
+constexpr int64_t narrowDivision = 8; ///< the same where quotients are needed in 16 bits alone
 constexpr int64_t unit = 8;        ///< registers are given out in multiples of this
+
+/// Quotients that are needed in 16 bits alone take half of the registers of their numerators, group by group.
+bool isNarrowed(BinaryOp op) {
+  auto cast = op->hasOneUse() ? dyn_cast<CastOp>(*op->user_begin()) : CastOp();
+  return cast && cast->getBlock() == op->getBlock() && elementOf(op.getType()).isF32() &&
+         (elementOf(cast.getType()).isF16() || elementOf(cast.getType()).isBF16());
+}
 
 struct PlanRegisters : sectile::passes::impl::PlanRegistersPassBase<PlanRegisters> {
   void runOnOperation() override {
@@ -46,15 +54,12 @@ struct PlanRegisters : sectile::passes::impl::PlanRegistersPassBase<PlanRegister
       return;
     LayoutCache layouts(&getContext());
     const RegisterPeak peak = registerPeak(func.getBody(), layouts, /*initialApart=*/true);
-    bool divides = func.walk([&](BinaryOp op) {
-                         return op.getFn() == BinaryFn::k_div && isTile(op.getResult()) &&
-                                        isa<FloatType>(elementOf(op.getType())) &&
-                                        layouts.of(op.getResult()).numRegs() >= 4
-                                    ? WalkResult::interrupt()
-                                    : WalkResult::advance();
-                       })
-                       .wasInterrupted();
-    int64_t others = addressing + (divides ? division : 0);
+    int64_t others = addressing;
+    func.walk([&](BinaryOp op) {
+      if (op.getFn() == BinaryFn::k_div && isTile(op.getResult()) && isa<FloatType>(elementOf(op.getType())) &&
+          layouts.of(op.getResult()).numRegs() >= 4)
+        others = std::max(others, addressing + (isNarrowed(op) ? narrowDivision : division));
+    });
     int64_t perThread = (peak.halves / 2 + others + unit - 1) / unit * unit;
     int64_t threads = int64_t(launch.getWarps()) * target->warpSize;
     int64_t blocks = std::min<int64_t>(target->registersPerSm / (threads * perThread), target->threadsPerSm / threads);

@@ -36,6 +36,27 @@ func.func @shared(%X: !tile.tensor<2, f32>, %r: index, %z: index)
   return
 }
 
+// Quotients: 32 registers and 26, and 16 for the division; 8 where they are needed in 16 bits alone.
+// CHECK-LABEL: func.func @divided(
+// CHECK-SAME: tgpu.min_blocks = 6 : i64
+func.func @divided(%X: !tile.tensor<2, f32>, %r: index, %z: index)
+    attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0>, tgpu.target = "sm_90a"} {
+  %x = tgpu.global_load %X[%r, %z] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<2, f32> -> tensor<1x4096xf32, #row>
+  %q = tile.binary div %x, %x : tensor<1x4096xf32, #row>
+  tgpu.global_store %q, %X[%r, %z] axes [] lo[] hi[] : tensor<1x4096xf32, #row>, !tile.tensor<2, f32>
+  return
+}
+// CHECK-LABEL: func.func @divided_narrow(
+// CHECK-SAME: tgpu.min_blocks = 7 : i64
+func.func @divided_narrow(%X: !tile.tensor<2, f32>, %Y: !tile.tensor<2, bf16>, %r: index, %z: index)
+    attributes {tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0>, tgpu.target = "sm_90a"} {
+  %x = tgpu.global_load %X[%r, %z] axes [] lo[] hi[] pad 0.0 : f32 : !tile.tensor<2, f32> -> tensor<1x4096xf32, #row>
+  %q = tile.binary div %x, %x : tensor<1x4096xf32, #row>
+  %n = tile.cast %q : tensor<1x4096xf32, #row> -> tensor<1x4096xbf16, #row>
+  tgpu.global_store %n, %Y[%r, %z] axes [] lo[] hi[] : tensor<1x4096xbf16, #row>, !tile.tensor<2, bf16>
+  return
+}
+
 // One block fills the multiprocessor: nothing to ask for.
 // CHECK-LABEL: func.func @alone(
 // CHECK-NOT: tgpu.min_blocks
