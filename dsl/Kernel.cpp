@@ -5,7 +5,13 @@
 
 namespace sectile::detail {
 
-CellRef BodyArgs::cell(int param) const { return state.cells[param]; }
+CellRef BodyArgs::cell(int param) const {
+  // The end of a handle is that of its variable: each has its own, for variants that are called several
+  // times.
+  Trace &t = state.trace;
+  const CellRef whole = state.cells[param];
+  return t.define(t.read(whole, "apply", t.positionOf(whole)), t.positionOf(whole));
+}
 std::uint64_t BodyArgs::constantBits(int param) const { return state.trace.hostArgs[param].scalar; }
 Config &BodyArgs::config() const { return state.trace.config; }
 void BodyArgs::registerVariant(const void *variant, int firstParam) {

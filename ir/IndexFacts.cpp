@@ -140,6 +140,125 @@ IndexFact IndexFacts::ofCarried(Value carried, Value init, Value yielded) {
   }
 }
 
+void IndexSum::add(const IndexSum &other, int64_t factor) {
+  constant += factor * other.constant;
+  for (auto [v, n] : other.terms) {
+    auto *it = llvm::find_if(terms, [&, v = v](const auto &term) { return term.first == v; });
+    if (it == terms.end())
+      terms.push_back({v, factor * n});
+    else if (!(it->second += factor * n))
+      terms.erase(it);
+  }
+}
+
+llvm::SmallVector<IndexSum, 4> IndexFacts::atMost(Value v) {
+  constexpr size_t most = 4;
+  constexpr unsigned mostBits = 56; // nothing wraps
+  using Sums = llvm::SmallVector<IndexSum, 4>;
+  if (auto c = constant(v))
+    return {IndexSum{{}, *c}};
+  const Sums itself{IndexSum{{{v, 1}}, 0}};
+  auto op = v.getDefiningOp<BinaryOp>();
+  if (!op || of(v).bits > mostBits)
+    return itself;
+  Sums sums;
+  switch (op.getFn()) {
+  case BinaryFn::k_add:
+    for (const IndexSum &a : atMost(op.getA()))
+      for (const IndexSum &b : atMost(op.getB()))
+        sums.emplace_back(a).add(b, 1);
+    break;
+  case BinaryFn::k_sub:
+    for (const IndexSum &a : atMost(op.getA()))
+      sums.emplace_back(a).add(constant(op.getB()) ? IndexSum{{}, *constant(op.getB())} : IndexSum{{{op.getB(), 1}}, 0}, -1);
+    break;
+  case BinaryFn::k_min:
+    sums = atMost(op.getA());
+    llvm::append_range(sums, atMost(op.getB()));
+    break;
+  case BinaryFn::k_mul: { // rounded down to a multiple: of every divisor of it, too
+    auto down = op.getA().getDefiningOp<BinaryOp>();
+    auto by = constant(op.getB());
+    if (!down || !by || *by < 1 || (down.getFn() != BinaryFn::k_floordiv && down.getFn() != BinaryFn::k_div) || constant(down.getB()) != by)
+      return itself;
+    if (down.getFn() == BinaryFn::k_div && !nonNegative(down.getA()))
+      return itself; // below 0 that rounds up
+    sums = atMost(down.getA());
+    for (IndexSum &s : sums) {
+      int64_t common = divisorOf(*by);
+      for (auto [term, n] : s.terms)
+        common = std::min(common, divisor(term));
+      s.constant -= ((s.constant % common) + common) % common;
+    }
+    break;
+  }
+  default:
+    return itself;
+  }
+  if (sums.size() > most)
+    sums.resize(most);
+  return sums;
+}
+
+/// 2^bits is above the value, which may be negative.
+unsigned IndexFacts::bitsAtMost(Value v) {
+  unsigned bits = of(v).bits;
+  for (const IndexSum &s : atMost(v)) {
+    Value above; // what else is in the sum makes it less
+    const bool isOne = s.constant <= 0 && llvm::all_of(s.terms, [&](const auto &term) {
+      if (term.second < 0)
+        return nonNegative(term.first);
+      if (above || term.second > 1)
+        return false;
+      above = term.first;
+      return true;
+    });
+    if (isOne)
+      bits = std::min(bits, above ? of(above).bits : 0);
+  }
+  return bits;
+}
+
+/// The counter of a loop that ends at `first`, or before it, is at most that: what counts down from `first` does not pass 0.
+bool IndexFacts::staysBelow(Value counter, Value first) {
+  auto arg = dyn_cast<BlockArgument>(counter);
+  auto loop = arg ? dyn_cast_or_null<scf::ForOp>(arg.getOwner()->getParentOp()) : scf::ForOp();
+  if (!loop || counter != loop.getInductionVar())
+    return false;
+  // The end is one of first + n, n <= 1, first - n, n >= -1, or not behind one of them.
+  auto endsThere = [&](auto &self, Value end) -> bool {
+    if (end == first)
+      return true;
+    auto op = end.getDefiningOp<BinaryOp>();
+    if (!op)
+      return false;
+    auto n = constant(op.getB());
+    switch (op.getFn()) {
+    case BinaryFn::k_min:
+      return self(self, op.getA()) || self(self, op.getB());
+    case BinaryFn::k_max:
+      return self(self, op.getA()) && self(self, op.getB());
+    case BinaryFn::k_add:
+      return op.getA() == first && n && *n <= 1;
+    case BinaryFn::k_sub: {
+      if (op.getA() != first)
+        return false;
+      if (n || of(op.getB()).nonNegative)
+        return !n || *n >= -1;
+      // One less than what is not negative.
+      auto less = op.getB().getDefiningOp<BinaryOp>();
+      if (!less || (less.getFn() != BinaryFn::k_sub && less.getFn() != BinaryFn::k_add) || !of(less.getA()).nonNegative)
+        return false;
+      auto by = constant(less.getB());
+      return by && (less.getFn() == BinaryFn::k_sub ? *by <= 1 : *by >= -1);
+    }
+    default:
+      return false;
+    }
+  };
+  return endsThere(endsThere, loop.getUpperBound());
+}
+
 IndexFact IndexFacts::ofBinary(BinaryOp op) {
   IndexFact a = of(op.getA()), b = of(op.getB());
   auto c = constant(op.getB());
@@ -153,9 +272,16 @@ IndexFact IndexFacts::ofBinary(BinaryOp op) {
     };
     if (fillsIn(a, b) || fillsIn(b, a))
       bits = std::max(a.bits, b.bits);
+    // The same less another number.
+    auto splat = op.getA().getDefiningOp<SplatOp>();
+    auto less = splat ? splat.getX().getDefiningOp<BinaryOp>() : BinaryOp();
+    if (less && less.getFn() == BinaryFn::k_sub && nonNegative(less.getB()) && fillsIn(b, of(less.getA())))
+      bits = std::min(bits, std::max(of(less.getA()).bits, of(less.getB()).bits));
     return {std::min(a.divisor, b.divisor), a.nonNegative && b.nonNegative && bits < 63, std::min(bits, 63u)};
   }
   case BinaryFn::k_sub:
+    if (b.nonNegative && staysBelow(op.getB(), op.getA()))
+      return {std::min(a.divisor, b.divisor), true, bitsAtMost(op.getA())};
     return {std::min(a.divisor, b.divisor), false,
             std::min(std::max(a.bits, b.bits) + (a.nonNegative && b.nonNegative ? 0 : 1), 63u)};
   case BinaryFn::k_mul: {

@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
 
 namespace sectile::tileir {
 
@@ -15,6 +16,13 @@ struct IndexFact {
   int64_t divisor = 1; ///< a power of two that divides the value, at most maxDivisor
   bool nonNegative = false;
   unsigned bits = 63; ///< |value| < 2^bits; 63: nothing known
+};
+
+/// A sum of scalars, each times a number, and a constant.
+struct IndexSum {
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>, 2> terms; ///< each scalar once, no factor is 0
+  int64_t constant = 0;
+  void add(const IndexSum &other, int64_t factor);
 };
 
 /// Facts from constants, `tile.grid`, `tile.dim` (argument attribute `tile.dim_div`), loops and arithmetic.
@@ -26,6 +34,8 @@ public:
   IndexFact of(mlir::Value v);
   int64_t divisor(mlir::Value v) { return of(v).divisor; }
   bool nonNegative(mlir::Value v) { return of(v).nonNegative; }
+  /// Sums of which none is below the scalar: at least one, at most a few.
+  llvm::SmallVector<IndexSum, 4> atMost(mlir::Value v);
   /// The value itself, if it is constant.
   static std::optional<int64_t> constant(mlir::Value v);
 
@@ -39,6 +49,8 @@ public:
 private:
   IndexFact compute(mlir::Value v);
   IndexFact ofBinary(BinaryOp op);
+  bool staysBelow(mlir::Value counter, mlir::Value first);
+  unsigned bitsAtMost(mlir::Value v);
   IndexFact ofCarried(mlir::Value carried, mlir::Value init, mlir::Value yielded);
 
   llvm::DenseMap<mlir::Value, IndexFact> known;

@@ -214,7 +214,7 @@ void Inserter::visit(Operation *op, State &state) {
     visit(roles.getConsumer().front(), state); // the producer meets the others at pipes alone
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
     // Programs know nothing of each other: what one does in global memory is nothing that the next one waits for.
-    const bool goesThroughPrograms = loop->getParentOp() == func.getOperation() && !loop.getBody()->getOps<tgpu::ProgramOp>().empty();
+    const bool goesThroughPrograms = (loop->getParentOp() == func.getOperation() || isa<tgpu::RolesOp>(loop->getParentOp())) && !loop.getBody()->getOps<tgpu::ProgramOp>().empty();
     untilStable(state, [&](State &s) {
       visit(*loop.getBody(), s);
       if (goesThroughPrograms)

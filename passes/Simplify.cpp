@@ -82,6 +82,29 @@ struct CompareWithMin : OpRewritePattern<tileir::CompareOp> {
   }
 };
 
+/// (splat(x) + t) - splat(y) of integers: splat(x - y) + t, which is one op less for each lane.
+struct JoinSplats : OpRewritePattern<tileir::BinaryOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tileir::BinaryOp op, PatternRewriter &rewriter) const override {
+    using tileir::BinaryFn;
+    if (op.getFn() != BinaryFn::k_sub || !passes::isTile(op.getResult()) || !tileir::elementOf(op.getType()).isIntOrIndex())
+      return failure();
+    auto sum = op.getA().getDefiningOp<tileir::BinaryOp>();
+    auto less = op.getB().getDefiningOp<tileir::SplatOp>();
+    if (!sum || !less || sum.getFn() != BinaryFn::k_add)
+      return failure();
+    for (auto [x, t] : {std::pair(sum.getA(), sum.getB()), std::pair(sum.getB(), sum.getA())})
+      if (auto splat = x.getDefiningOp<tileir::SplatOp>()) {
+        Value scalar = passes::binary(rewriter, op.getLoc(), BinaryFn::k_sub, splat.getX(), less.getX());
+        Value all = tileir::SplatOp::create(rewriter, op.getLoc(), op.getType(), scalar);
+        rewriter.replaceOpWithNewOp<tileir::BinaryOp>(op, op.getType(), BinaryFn::k_add, all, t);
+        return success();
+      }
+    return failure();
+  }
+};
+
 /// A few elements that every iteration loads anew from memory that the loop does not write are loaded before it.
 template <class Load> struct HoistLoad : OpRewritePattern<Load> {
   using OpRewritePattern<Load>::OpRewritePattern;
@@ -152,7 +175,7 @@ struct Simplify : sectile::passes::impl::SimplifyPassBase<Simplify> {
     for (RegisteredOperationName op : context->getRegisteredOperations())
       if (isa<tileir::TileDialect>(op.getDialect()))
         op.getCanonicalizationPatterns(set, context);
-    set.add<HoistMinMax, NarrowBranch, CompareWithMin, HoistLoad<tgpu::GlobalLoadOp>, HoistLoad<tgpu::GlobalGatherOp>>(context);
+    set.add<HoistMinMax, NarrowBranch, CompareWithMin, JoinSplats, HoistLoad<tgpu::GlobalLoadOp>, HoistLoad<tgpu::GlobalGatherOp>>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

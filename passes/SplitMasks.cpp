@@ -6,7 +6,11 @@
 ///
 /// A mask compares sums of the loop's counter, what does not change in the loop, and coordinates of lanes, whose least and
 /// largest values are known. So it holds in all lanes from some value of the counter on, or up to one: causal masks, windows,
-/// ends of tensors. Both are scalars that can be computed before the loop. Masks of another form stay everywhere.
+/// ends of tensors. Both are scalars that can be computed before the loop. A mask of another form stays everywhere, unless what
+/// is or'ed to it compares such scalars alone: what is known of a whole block.
+///
+/// Where a mask holds from the first iteration on, by what is known of scalars (a multiple of a tile's length, rounded down, is not
+/// behind what it was made from), no part with it is made: causal masks of square tiles that are gone through from the last on.
 
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -130,6 +134,8 @@ private:
   std::optional<Range> whereForm(const Form &f, int64_t more) {
     if (f.counter > 1 || f.counter < -1)
       return std::nullopt;
+    if (f.counter > 0 && holdsFromTheStart(f, more))
+      return Range();
     Value fixed = fixedPart(f, f.least + more);
     if (f.counter > 0)
       return Range{binary(b, loc, BinaryFn::k_sub, number(0), fixed), Value()};
@@ -138,6 +144,32 @@ private:
     Value holds = compare(b, loc, ComparePred::k_ge, fixed, number(0));
     Value never = binary(b, loc, BinaryFn::k_sub, loop.getLowerBound(), number(1));
     return Range{Value(), select(b, loc, holds, loop.getUpperBound(), never)};
+  }
+
+  /// counter + f + more is at least 0 where the loop starts, whatever the scalars are.
+  bool holdsFromTheStart(const Form &f, int64_t more) {
+    auto lower = formOf(loop.getLowerBound());
+    if (!lower)
+      return false;
+    // What is above some scalars makes the sum of their opposites least.
+    SmallVector<IndexSum> leasts{IndexSum{{}, f.constant + f.least + more}};
+    auto addAll = [&](ArrayRef<std::pair<Value, int64_t>> terms) {
+      for (auto [v, n] : terms) {
+        SmallVector<IndexSum> next;
+        for (const IndexSum &least : leasts)
+          if (n == -1)
+            for (const IndexSum &above : facts.atMost(v))
+              next.emplace_back(least).add(above, n);
+          else
+            next.emplace_back(least).add(IndexSum{{{v, 1}}, 0}, n);
+        leasts = std::move(next);
+      }
+    };
+    addAll(f.terms);
+    addAll(lower->terms);
+    return llvm::any_of(leasts, [&](const IndexSum &s) {
+      return s.constant + lower->constant >= 0 && llvm::all_of(s.terms, [&](const auto &term) { return term.second > 0 && facts.nonNegative(term.first); });
+    });
   }
 
   /// sign * v + more is at least 0.
@@ -163,28 +195,52 @@ private:
     return x || y ? select(b, loc, cond, x ? x : otherwise, y ? y : otherwise) : Value();
   }
 
+  std::optional<Range> whereCompared(CompareOp op) {
+    if (!elementOf(op.getA().getType()).isIntOrIndex())
+      return std::nullopt;
+    auto x = formOf(op.getA()), y = formOf(op.getB());
+    if (!x || !y)
+      return std::nullopt;
+    const Form difference = sum(*x, *y, -1);
+    if (!difference.counter)
+      return std::nullopt; // the same for all iterations
+    switch (op.getPred()) {
+    case ComparePred::k_ge:
+      return whereForm(difference, 0);
+    case ComparePred::k_gt:
+      return whereForm(difference, -1);
+    case ComparePred::k_le:
+      return whereForm(sum(Form(), difference, -1), 0);
+    case ComparePred::k_lt:
+      return whereForm(sum(Form(), difference, -1), -1);
+    default:
+      return std::nullopt;
+    }
+  }
+
+  /// A truth value for all lanes: comparisons, all of which have to hold.
+  std::optional<Range> whereTruth(Value v) {
+    while (isTile(v)) {
+      Operation *op = v.getDefiningOp();
+      if (!isa_and_nonnull<SplatOp, BroadcastOp, ReshapeOp>(op))
+        return std::nullopt;
+      v = op->getOperand(0);
+    }
+    if (auto op = v.getDefiningOp<CompareOp>())
+      return whereCompared(op);
+    auto both = v.getDefiningOp<BinaryOp>();
+    if (!both || both.getFn() != BinaryFn::k_bitand)
+      return std::nullopt;
+    auto x = whereTruth(both.getA()), y = whereTruth(both.getB());
+    return x && y ? std::optional(Range{meet(BinaryFn::k_max, x->lo, y->lo), meet(BinaryFn::k_min, x->hi, y->hi)}) : std::nullopt;
+  }
+
   std::optional<Range> rangeOf(Operation *op) {
-    if (auto mask = dyn_cast<CompareOp>(op)) {
-      if (!isTile(mask.getResult()) || !elementOf(mask.getA().getType()).isIntOrIndex())
-        return std::nullopt;
-      auto x = formOf(mask.getA()), y = formOf(mask.getB());
-      if (!x || !y)
-        return std::nullopt;
-      const Form difference = sum(*x, *y, -1);
-      if (!difference.counter)
-        return std::nullopt; // one mask for all iterations
-      switch (mask.getPred()) {
-      case ComparePred::k_ge:
-        return whereForm(difference, 0);
-      case ComparePred::k_gt:
-        return whereForm(difference, -1);
-      case ComparePred::k_le:
-        return whereForm(sum(Form(), difference, -1), 0);
-      case ComparePred::k_lt:
-        return whereForm(sum(Form(), difference, -1), -1);
-      default:
-        return std::nullopt;
-      }
+    if (auto mask = dyn_cast<CompareOp>(op))
+      return isTile(mask.getResult()) ? whereCompared(mask) : std::nullopt;
+    if (auto either = dyn_cast<BinaryOp>(op); either && either.getFn() == BinaryFn::k_bitor && isTile(either.getResult())) {
+      auto x = whereTruth(either.getA());
+      return x ? x : whereTruth(either.getB());
     }
     auto filled = dyn_cast<tgpu::FillOutsideOp>(op);
     if (!filled)

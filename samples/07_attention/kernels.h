@@ -19,7 +19,26 @@ struct Keys {
   Tile lo, hi;
 };
 
+/// The same, and those of them that all queries of the tile see: blocks within these need no mask.
+struct KeysInPart : Keys {
+  Keys whole;
+};
+
+/// A score is what `score` makes of `in` times a product, times `out`.
+struct Measure {
+  Tile in, out;
+};
+
+/// factor * x + rest is added to scores; `rest`, [BM, 1], is the same for all keys, so that weights do not
+/// depend on it.
+struct Bias {
+  Tile factor, x;
+  Tile rest = scalar<f32>(0);
+};
+
 inline constexpr auto sameScore = [](Tile s, At) { return s; };
+inline constexpr auto scaled = [](Tile scale) { return Measure{scale, scalar<f32>(1)}; };
+inline constexpr auto noBias = [](At, At) {};
 inline constexpr auto noMask = [](At) {};
 inline constexpr auto everyKey = [](At, Tile, Tile keys) { return Keys{scalar<Index>(0), keys}; };
 inline constexpr auto inOrder = [](At, Tile j) { return j; };
@@ -29,15 +48,20 @@ inline constexpr auto sameResult = [](Tile o, At) { return o; };
 
 /// What a variant of attention does; lambdas that are left out change nothing. What a lambda takes beyond the
 /// arguments named here becomes parameters of the kernel, behind its own, in the order of the members.
-template <class Score = decltype(sameScore), class Mask = decltype(noMask), class Reach = decltype(everyKey),
+template <class Score = decltype(sameScore), class Measured = decltype(scaled),
+          class Added = decltype(noBias), class Mask = decltype(noMask), class Reach = decltype(everyKey),
           class Visit = decltype(inOrder), class Sink = decltype(noSink), class Weight = decltype(sameWeight),
           class Result = decltype(sameResult)>
 struct Variant {
-  Score score{};   ///< (s, at): makes of scores [BM, BN] of f32 others
-  Mask mask{};     ///< (at): truth values [BM, BN], whether a query sees a key
-  Reach reach{};   ///< (first, last, keys): the Keys that queries from first.q to last can see at all
-  Visit visit{};   ///< (first, j): where the keys are that are looked at in place of those from j on
-  Sink sink{};     ///< (at): a scalar of f32, the score of one more key, whose value is 0
+  Score score{};      ///< (s, at): makes of scores [BM, BN] of f32 others
+  Measured measure{}; ///< (scale): the Measure of what `score` takes and gives
+  Added bias{};  ///< (first, at): the Bias that they get, one multiply-add each; first.q is the tile's first
+                 ///< query
+  Mask mask{};   ///< (at): truth values [BM, BN], whether a query sees a key
+  Reach reach{}; ///< (first, last, keys): the Keys that queries from first.q to last can see at all, or
+                 ///< KeysInPart
+  Visit visit{}; ///< (first, j): where the keys are that are looked at in place of those from j on
+  Sink sink{};   ///< (at): a scalar of f32, the score of one more key, whose value is 0
   Weight weight{}; ///< (p, at): weights [BM, BN] of f32 for the product with V; their total stays as it is
   Result result{}; ///< (o, at): results [BM, DV] of f32 before they are rounded
 };
@@ -58,27 +82,43 @@ struct Attended {
 template <auto variant, class T>
 Attended attendRows(Tile q, At start, At at, Tile last, Tensor<const T, 4> K, Tensor<const T, 4> V,
                     Tile scale, Tile member, Tile hk, int BN, int D, int DV, Maximum maximum) {
-  constexpr bool isPlain = isDefault(variant.score, sameScore), isMasked = !isDefault(variant.mask, noMask);
+  constexpr bool isPlain = isDefault(variant.score, sameScore), isMasked = !isDefault(variant.mask, noMask),
+                 isBiased = !isDefault(variant.bias, noBias);
   const int rows = q.length(0);
-  Tile o = zeros<f32>({rows, DV});
-  OnlineSoftmax st(rows, isPlain ? TileAt(scale) : TileAt(1.0f), maximum, dtypeOf<T>);
+  Tile o = zeros<f32>({rows, DV}), rest = zeros<f32>({rows, 1});
+  const Measure measure = isPlain ? Measure{scalar<f32>(1), scale} : apply<variant.measure>(scale);
+  const Tile one = 1.0f / measure.out; // what a score of 1 is among those of the loop
+  if constexpr (isBiased)
+    rest = rest + apply<variant.bias>(start, at).rest;
+  OnlineSoftmax st(rows, measure.out, maximum, dtypeOf<T>);
   if constexpr (!isDefault(variant.sink, noSink))
-    st.update(zeros<f32>({rows, 1}) + (isPlain ? apply<variant.sink>(at) / scale : apply<variant.sink>(at)));
-  auto [lo, hi] = apply<variant.reach>(start, last, K.dim(2));
-  for (Tile trip : range(lo, hi, BN)) {
+    st.update(zeros<f32>({rows, 1}) + (apply<variant.sink>(at) - rest) * one);
+  const auto keys = apply<variant.reach>(start, last, K.dim(2));
+  const Tile lo = keys.lo, hi = keys.hi;
+  // From the last keys on: masks at the end are met where nothing is under way yet, and scores that grow to
+  // the end have their largest in the first block.
+  for (Tile trip : range(lo + floorDiv(hi - lo - 1, BN) * BN, lo - 1, -BN)) {
     Tile j = apply<variant.visit>(start, trip);
     At here{at.b, at.h, at.q, j + iota(1, BN)};
     Tile s = mma(q, K.load({member, hk, j, 0}, {1, 1, BN, D}).drop(0, 1).t());
     if constexpr (!isPlain)
-      s = apply<variant.score>(s * scale, here);
-    if constexpr (isMasked)
-      s = keep(apply<variant.mask>(here), s);
+      s = apply<variant.score>(s * measure.in, here);
+    if constexpr (isBiased) {
+      const Bias bias = apply<variant.bias>(start, here);
+      s = fma(bias.factor * one, bias.x, s);
+    }
+    if constexpr (isMasked) {
+      Tile sees = apply<variant.mask>(here);
+      if constexpr (requires { keys.whole; })
+        sees = sees | ((j >= keys.whole.lo) & (j + BN <= keys.whole.hi));
+      s = keep(sees, s);
+    }
     Tile p = st.update(s, o);
     Tile v =
         V.load({member, hk, j, 0}, {1, 1, BN, DV}).fill(0).drop(0, 1); // o has all lanes, also without keys
     o = mma(cast<T>(apply<variant.weight>(p, here)), v, o);
   }
-  return {apply<variant.result>(st.finish(o), at), st.lse()};
+  return {apply<variant.result>(st.finish(o), at), isBiased ? st.lse() + rest : st.lse()};
 }
 
 /// O = softmax(score(scale Q K^T)) V for the BM queries from i on of batch b and head h, and the logarithm of
@@ -113,8 +153,8 @@ template <class T> struct Choices {
 };
 
 template <auto variant, class F> constexpr auto variantKernel(const char *name, F body) {
-  return kernel<variant.score, variant.mask, variant.reach, variant.visit, variant.sink, variant.weight,
-                variant.result>(name, body);
+  return kernel<variant.score, variant.measure, variant.bias, variant.mask, variant.reach, variant.visit,
+                variant.sink, variant.weight, variant.result>(name, body);
 }
 
 /// Attention of a batch whose members are equally long. Views by strides make [B, H, S, d] of any order in

@@ -23,27 +23,36 @@ inline constexpr Variant window{.mask = [](At a) { return (a.k <= a.q) & (a.q - 
 
 /// Scores go to limits of -C and C.
 template <int C>
-inline constexpr Variant softcap{
-    .score = [](Tile s, At) { return tanh(s * (1.0 / C)) * double(C); }, .mask = past, .reach = upToLast};
+inline constexpr Variant softcap{.score = [](Tile s, At) { return tanh(s); },
+                                 .measure =
+                                     [](Tile scale) {
+                                       return Measure{scale * (1.0 / C), scalar<f32>(C)};
+                                     },
+                                 .mask = past,
+                                 .reach = upToLast};
 
 /// A learnt score per head, in the total of the weights alone.
 inline constexpr Variant sinks{
     .mask = past, .reach = upToLast, .sink = [](At a, Tensor<const f32, 1> sink) { return sink.at(a.h); }};
 
 /// A penalty that grows with the distance, with a slope per head.
-inline constexpr Variant alibi{
-    .score = [](Tile s, At a,
-                Tensor<const f32, 1> slope) { return fma(slope.at(a.h), cast<f32>(a.k - a.q), s); },
-    .mask = past,
-    .reach = upToLast};
+inline constexpr Variant alibi{.bias =
+                                   [](At first, At a, Tensor<const f32, 1> slope) {
+                                     Tile m = slope.at(a.h);
+                                     return Bias{m, cast<f32>(a.k - first.q), m * cast<f32>(first.q - a.q)};
+                                   },
+                               .mask = past,
+                               .reach = upToLast};
 
 /// A number of any kind added to each score: [B, H, Sq, Sk], strides of 0 repeat it.
 template <class T>
-inline constexpr Variant bias{
-    .score = [](Tile s, At a, Tensor<const T, 4> add) { return s + cast<f32>(add.at(a.b, a.h, a.q, a.k)); }};
+inline constexpr Variant bias{.bias = [](At, At a, Tensor<const T, 4> add) {
+  return Bias{scalar<f32>(1), cast<f32>(add.at(a.b, a.h, a.q, a.k))};
+}};
 
 /// Several documents in one sequence, one after the other; a query sees its own. `begins`, [B, S], has the
-/// first position of each one's document.
+/// first position of each one's document. Blocks behind the begin of the last query's document and not behind
+/// the first query are seen whole.
 inline constexpr Variant documents{
     .mask =
         [](At a, Tensor<const i32, 2> begins) {
@@ -51,7 +60,9 @@ inline constexpr Variant documents{
         },
     .reach =
         [](At first, Tile last, Tile keys, Tensor<const i32, 2> begins) {
-          return Keys{max(0, cast<Index>(begins.at(first.b, first.q))), min(keys, last + 1)};
+          auto begin = [&](Tile q) { return max(0, cast<Index>(begins.at(first.b, q))); };
+          return KeysInPart{{begin(first.q), min(keys, last + 1)},
+                            {begin(min(last, begins.dim(1) - 1)), first.q + 1}};
         }};
 
 /// Several documents in one sequence in any order, by the document of each position, [B, S].

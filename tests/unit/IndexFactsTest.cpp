@@ -74,3 +74,25 @@ TEST_CASE("Index values of small tensors fit in 32 bits", "[passes][facts]") {
   CHECK(facts.of(subs[1]).bits > 32);
   CHECK(facts.of(subs[2]).bits == 32);
 }
+
+TEST_CASE("What a loop counts down from a multiple of its step does not pass 0 and has no more bits than what that was made from", "[passes][facts]") {
+  const std::string start = "%n = tile.dim %x, 0 : !tile.tensor<2, f32>\n%one = tile.constant 1 : index\n%step = tile.constant 96 : index\n"
+                            "%zero = tile.constant 0 : index\n%two = tile.constant 2 : index\n"
+                            "%last = tile.binary sub %n, %one : index\n%block = tile.binary floordiv %last, %step : index\n"
+                            "%first = tile.binary mul %block, %step : index\n";
+  auto factOf = [&](const std::string &end) {
+    Interpreted k(kernelText("%x: !tile.tensor<2, f32> {tile.small}", start + end +
+                             "scf.for %i = %zero to %end step %step {\n%j = tile.binary sub %first, %i : index\n}\n"));
+    REQUIRE(k.module);
+    IndexFacts facts;
+    return facts.of(opsOf<tileir::BinaryOp>(*k.module).back().getResult());
+  };
+  const tileir::IndexFact down = factOf("%end = tile.binary add %first, %one : index\n");
+  CHECK(down.nonNegative);
+  CHECK(down.bits == 31);
+  CHECK(down.divisor == 32);
+  CHECK(factOf("%more = tile.binary add %first, %one : index\n%end = tile.binary min %more, %n : index\n").nonNegative);
+  CHECK(factOf("%m = tile.dim %x, 1 : !tile.tensor<2, f32>\n%end = tile.binary sub %first, %m : index\n").nonNegative);
+  CHECK_FALSE(factOf("%end = tile.binary add %first, %two : index\n").nonNegative);
+  CHECK_FALSE(factOf("%more = tile.binary add %first, %one : index\n%end = tile.binary max %more, %n : index\n").nonNegative);
+}

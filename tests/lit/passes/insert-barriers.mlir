@@ -142,3 +142,20 @@ func.func @turns(%x: tensor<64xf32, #l>) attributes {tgpu.turns} {
   %y = tgpu.copy_out %a : !tgpu.buffer<[64], f32> -> tensor<64xf32, #l>
   return
 }
+
+// What programs of one kernel write is nothing that the next one waits for, with a producer beside them or without.
+// CHECK-LABEL: func.func @programs
+// CHECK-NOT: tgpu.barrier
+// CHECK: return
+func.func @programs(%X: !tile.tensor<1, f32>, %x: tensor<64xf32, #l>) attributes {tgpu.persistent, tgpu.launch = #tgpu.launch<warps = 4, shared_bytes = 0, producers = 4>} {
+  tgpu.roles registers 0 producer {
+  } registers 0 consumer {
+    %first, %step = tgpu.block_number
+    %programs = tgpu.programs %X [64] : !tile.tensor<1, f32>
+    scf.for %i = %first to %programs step %step {
+      %at = tgpu.program %i of %X [64] group 1 : !tile.tensor<1, f32> -> index
+      tgpu.global_store %x, %X[%at] axes [] lo[] hi[] : tensor<64xf32, #l>, !tile.tensor<1, f32>
+    }
+  }
+  return
+}
