@@ -37,7 +37,7 @@ struct Bias {
 };
 
 inline constexpr auto sameScore = [](Tile s, At) { return s; };
-inline constexpr auto scaled = [](Tile scale) { return Measure{scale, scalar<f32>(1)}; };
+inline constexpr auto asScaled = [](Tile scale) { return Measure{scale, scalar<f32>(1)}; };
 inline constexpr auto noBias = [](At, At) {};
 inline constexpr auto noMask = [](At) {};
 inline constexpr auto everyKey = [](At, Tile, Tile keys) { return Keys{scalar<Index>(0), keys}; };
@@ -48,7 +48,7 @@ inline constexpr auto sameResult = [](Tile o, At) { return o; };
 
 /// What a variant of attention does; lambdas that are left out change nothing. What a lambda takes beyond the
 /// arguments named here becomes parameters of the kernel, behind its own, in the order of the members.
-template <class Score = decltype(sameScore), class Measured = decltype(scaled),
+template <class Score = decltype(sameScore), class Measured = decltype(asScaled),
           class Added = decltype(noBias), class Mask = decltype(noMask), class Reach = decltype(everyKey),
           class Visit = decltype(inOrder), class Sink = decltype(noSink), class Weight = decltype(sameWeight),
           class Result = decltype(sameResult)>
