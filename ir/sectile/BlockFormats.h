@@ -54,8 +54,8 @@ struct BlockScaledArray {
   std::vector<std::uint8_t> elements, scales;
   float global = 1;
 
-  std::int64_t rowBytes() const;     ///< of elements
-  std::int64_t blocksPerRow() const; ///< of scales
+  SECTILE_API std::int64_t rowBytes() const;     ///< of elements
+  SECTILE_API std::int64_t blocksPerRow() const; ///< of scales
 };
 
 /// The `global` of NVFP4 with which the largest value of the array gets the largest scale; 1 for an array of zeros or with
