@@ -232,7 +232,7 @@ private:
         candidates.push_back(axes[0]);
     ArrayRef<int64_t> shape = shapeOf(load.getType());
     for (int64_t unit : candidates) {
-      if (!panelsOf(seen, v, isA, row, unit))
+      if (!panelsOf(seen, v, isA, row, unit) || !startsAligned(load.getX(), load.getOffsets()[size_t(unit)]))
         continue;
       if (accessLimits(load.getOffsets(), shape, load.getAxes(), load.getLo(), load.getHi()) && comesFirst(load) &&
           RoleSlice().add(load))
@@ -286,7 +286,8 @@ private:
     auto map = tgpu::MapAttr::get(func.getContext(), order, box, span, b.getArrayAttr(texts), tf32);
     auto type = tgpu::BufferType::get(func.getContext(), {length * bytes / span, rows, span / bytes},
                                       elementOf(load.getType()), tgpu::tmaSwizzleOf(span, bytes));
-    const bool byUnit = tmaAxis(load.getX()).has_value();
+    const auto axis = tmaAxis(load.getX());
+    const bool byUnit = axis && startsAligned(load.getX(), load.getOffsets()[size_t(*axis)]);
     const int64_t copyBytes = async == 1 || (byUnit && async != 2) ? 0 : asyncCopyBytes(load, map, type);
     if (!byUnit && !copyBytes)
       return {};

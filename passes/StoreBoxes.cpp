@@ -167,7 +167,8 @@ private:
       return;
     // The unit writes 16 bytes whole, also those that a row ends in.
     const std::string &limit = limits->limits[size_t(rank) - 1];
-    const bool byUnit = tmaAxis(op.getX()) && isMultiple(func, limit == "inf" ? dimText(op.getX(), rank - 1) : limit, 16 / bytes);
+    const bool byUnit = tmaAxis(op.getX()) && startsAligned(op.getX(), op.getOffsets()[size_t(rank) - 1]) &&
+                        isMultiple(func, limit == "inf" ? dimText(op.getX(), rank - 1) : limit, 16 / bytes);
     if (!byUnit && bytes > 2 && alignmentOf(op.getX()) >= 2 * bytes)
       return; // neighbours in a thread go together
     OpBuilder b(op);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/TensorMaps.h"
+
+#include "ir/IndexFacts.h"
 #include "passes/Support.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -244,6 +246,11 @@ std::optional<int> tmaAxis(Value tensor) {
     if (int64_t(axis) != unit.getInt() && divisor * bytes % 16)
       return std::nullopt;
   return int(unit.getInt());
+}
+
+bool startsAligned(Value tensor, Value offset) {
+  const int64_t bytes = int64_t(byteSize(*dtypeOfType(cast<tileir::TensorType>(tensor.getType()).getElementType())));
+  return IndexFacts().divisor(offset) * bytes % 16 == 0;
 }
 
 std::optional<AccessLimits> accessLimits(ValueRange offsets, ArrayRef<int64_t> shape, ArrayRef<int64_t> axes, ValueRange lo,

@@ -20,6 +20,9 @@ std::optional<int64_t> stepAlong(mlir::Value offset, mlir::scf::ForOp loop);
 /// What the unit needs of an argument: 16-byte alignment of its start and of every stride but that of the axis of
 /// stride 1, coordinates of 32 bits. The axis of stride 1; none if the argument cannot be served.
 std::optional<int> tmaAxis(mlir::Value tensor);
+/// Whether an access that starts at `offset` along the axis of stride 1 begins at a multiple of 16 bytes, as the unit needs: it ends the
+/// kernel with an illegal instruction otherwise (seen on an H200). `tensor`: what is accessed, aligned itself.
+bool startsAligned(mlir::Value tensor, mlir::Value offset);
 
 /// The place in the map's order of the axis along which rows of a box are farthest apart; none if there is one row.
 std::optional<size_t> slowestRows(tgpu::MapAttr map);

@@ -346,6 +346,10 @@ public:
       b.fail(op, "the tensor starts at no multiple of 16 bytes");
       return std::nullopt;
     }
+    if (const std::int64_t first = n.first[std::size_t(order[0])]; bad(std::uintptr_t(first * size))) {
+      b.fail(op, say("the box starts at element ", first, " of axis ", order[0], ", which is no multiple of 16 bytes"));
+      return std::nullopt;
+    }
     for (auto [n, axis] : llvm::enumerate(order)) {
       const std::int64_t stride = x.strides[std::size_t(axis)];
       if (x.dims[std::size_t(axis)] > 1 && (n ? bad(std::uintptr_t(stride * size)) : stride != 1)) {

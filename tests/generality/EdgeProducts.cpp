@@ -44,6 +44,16 @@ constexpr auto inner = kernel("inner", [](Tensor<const T, 2> A, Tensor<const T, 
   C.store({m, n}, acc);
 });
 
+/// From an element of K on that is known at the launch, to columns from another one on: boxes of the TMA unit start at multiples of 16
+/// bytes, these anywhere.
+constexpr auto from = kernel("from", [](Tensor<const bf16, 2> A, Tensor<const bf16, 2> B, Tensor<f32, 2> C, Scalar<i32> first, Scalar<i32> shift) {
+  auto [m, n] = grid(C, {BM, BN});
+  Tile acc = zeros<f32>({BM, BN}), start = cast<Index>(first);
+  for (Tile k : range(start, A.dim(1), BK))
+    acc = mma(A.load({m, k}, {BM, BK}), B.load({n, k}, {BN, BK}).t(), acc);
+  C.store({m, n + cast<Index>(shift)}, acc);
+});
+
 /// The same of the second product, whose inner tile is the keys', and of the first, as wide as a head.
 template <int D, int Keys>
 constexpr auto innerKeys = kernel("inner_keys", [](Tensor<const bf16, 2> Q, Tensor<const bf16, 2> K,
@@ -103,6 +113,22 @@ template <int D, int Keys> void keysCase(Run &run) {
   }
 }
 
+void startCase(Run &run, std::int64_t first, std::int64_t shift) {
+  const std::int64_t M = 130, N = 136, K = 200, width = N + 8;
+  Guarded<bf16> a(run, matrix<bf16>(M, K, left)), b(run, matrix<bf16>(N, K, right));
+  Guarded<f32> c(run, M * width);
+  launch(run, from, 0, a.view(M, K), b.view(N, K), c.view(M, width), int(first), int(shift));
+  std::vector<f32> got = c.get();
+  for (std::int64_t m = 0; m < M; ++m)
+    for (std::int64_t n = 0; n < N; ++n) {
+      double want = 0;
+      for (std::int64_t k = first; k < K; ++k)
+        want += left(m, k) * right(n, k);
+      run.check(got[std::size_t(m * width + n + shift)] == f32(want), fmt::format("row {} column {} from {} to {}", m, n, first, shift));
+    }
+  run.check(c.guardsHold(), "guards");
+}
+
 /// One call of `update`; A and B hold `operand`, C counts up or is NaN.
 void updateCase(Run &run, std::int64_t K, float alpha, float beta, float operand, bool isAdded) {
   const std::int64_t M = 150, N = 136;
@@ -160,6 +186,11 @@ SECTILE_CASE("edge/nothing") { // before, between and after ordinary launches: n
       run.same(c.get(), std::vector<bf16>(std::size_t(Z * M * N), bf16(float(K))), fmt::format("K {}", K));
     run.check(c.guardsHold(), "guards");
   }
+}
+
+SECTILE_CASE("edge/starts") {
+  for (std::int64_t first : {0, 1, 7, 8, 39, 130, 200})
+    startCase(run, first, first % 5);
 }
 
 SECTILE_CASE("edge/inner-48") { innerCase<bf16, 48>(run); }
