@@ -95,9 +95,11 @@ Attended attendRows(Tile q, At start, At at, Tile last, Tensor<const T, 4> K, Te
     st.update(zeros<f32>({rows, 1}) + (apply<variant.sink>(at) - rest) * one);
   const auto keys = apply<variant.reach>(start, last, K.dim(2));
   const Tile lo = keys.lo, hi = keys.hi;
-  // From the last keys on: masks at the end are met where nothing is under way yet, and scores that grow to
-  // the end have their largest in the first block.
-  for (Tile trip : range(lo + floorDiv(hi - lo - 1, BN) * BN, lo - 1, -BN)) {
+  // From the last of bounded keys on: masks at their end are met where nothing is under way yet, and scores
+  // that grow to the end have their largest in the first block.
+  constexpr bool isBounded = !isDefault(variant.reach, everyKey);
+  const Tile begin = isBounded ? lo + floorDiv(hi - lo - 1, BN) * BN : lo, end = isBounded ? lo - 1 : hi;
+  for (Tile trip : range(begin, end, isBounded ? -BN : BN)) {
     Tile j = apply<variant.visit>(start, trip);
     At here{at.b, at.h, at.q, j + iota(1, BN)};
     Tile s = mma(q, K.load({member, hk, j, 0}, {1, 1, BN, D}).drop(0, 1).t());
