@@ -36,6 +36,10 @@ namespace sectile::codegen {
 struct PipeState;
 
 using Regs = llvm::SmallVector<llvm::Value *, 8>;
+inline bool isFp8(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
+/// Floats that f32 holds exactly.
+inline bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; }
+
 /// Folds constants only: folding by analysis would read phis that are not complete yet.
 using Builder = llvm::IRBuilder<>;
 

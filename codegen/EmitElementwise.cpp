@@ -8,9 +8,6 @@ namespace sectile::codegen {
 namespace {
 using llvm::Intrinsic::ID;
 namespace intr = llvm::Intrinsic;
-
-bool isFp8(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
-bool isSmall(DType t) { return isFp8(t) || t == DType::f16 || t == DType::bf16; }
 } // namespace
 
 // --- ops

@@ -16,7 +16,7 @@ using tileir::elementOf;
 using tileir::shapeOf;
 using tileir::TensorType;
 
-InFlightDiagnostic broken(Operation *op, llvm::StringRef rule, const llvm::Twine &message) {
+InFlightDiagnostic faultOf(Operation *op, llvm::StringRef rule, const llvm::Twine &message) {
   return op->emitOpError() << message << " [" << rule << "]";
 }
 
@@ -36,9 +36,9 @@ int64_t bytesOf(Type element) { return int64_t(byteSize(*dtypeOfType(element)));
 LogicalResult verifyBox(Operation *op, const std::string &name, TensorType x, size_t offsets, MapAttr map,
                         BufferType buffer, int64_t parts = 1) {
   if (int64_t(offsets) != x.getRank())
-    return broken(op, name + "_c1", llvm::Twine(offsets) + " offsets for a tensor of rank " + llvm::Twine(x.getRank()));
+    return faultOf(op, name + "_c1", llvm::Twine(offsets) + " offsets for a tensor of rank " + llvm::Twine(x.getRank()));
   if (int64_t(map.getOrder().size()) != x.getRank() || buffer.getElementType() != x.getElementType())
-    return broken(op, name + "_c2",
+    return faultOf(op, name + "_c2",
                   "a map of " + llvm::Twine(map.getOrder().size()) + " axes and a buffer with other elements, or of "
                       "another rank, than the tensor of rank " + llvm::Twine(x.getRank()));
   llvm::ArrayRef<int64_t> shape = buffer.getShape();
@@ -48,7 +48,7 @@ LogicalResult verifyBox(Operation *op, const std::string &name, TensorType x, si
                     (span == 16 ? shape[2] * bytes % 16 == 0 : shape[2] * bytes == span) &&
                     (span == 16 || rows % 8 == 0) && buffer.getSwizzle() == llvm::ArrayRef(tmaSwizzleOf(span, bytes));
   if (!fits)
-    return broken(op, name + "_c3", "a buffer of " + text(shape) + " for boxes of " + text(map.getBox()) + " with a swizzle of " +
+    return faultOf(op, name + "_c3", "a buffer of " + text(shape) + " for boxes of " + text(map.getBox()) + " with a swizzle of " +
                                         llvm::Twine(span) + " bytes");
   return success();
 }
@@ -63,7 +63,7 @@ RolesOp rolesOf(Operation *op, bool producer) {
 LogicalResult verifyRole(Operation *op, const char *rule, bool producer) {
   if (rolesOf(op, producer))
     return success();
-  return broken(op, rule, producer ? "it stands outside the producer of a tgpu.roles"
+  return faultOf(op, rule, producer ? "it stands outside the producer of a tgpu.roles"
                                    : "it stands outside the consumer of a tgpu.roles");
 }
 
@@ -71,7 +71,7 @@ LogicalResult verifyPrograms(Operation *op, const char *rule, Value x, llvm::Arr
   auto type = cast<TensorType>(x.getType());
   if (!isa<BlockArgument>(x) || int64_t(sizes.size()) > type.getRank() || !more ||
       llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
-    return broken(op, rule, "sizes " + text(sizes) + " of a tensor of rank " + llvm::Twine(type.getRank()));
+    return faultOf(op, rule, "sizes " + text(sizes) + " of a tensor of rank " + llvm::Twine(type.getRank()));
   return success();
 }
 
@@ -96,7 +96,7 @@ llvm::SmallVector<int64_t> tmaSwizzleOf(int64_t spanBytes, int64_t elementBytes)
 static LogicalResult verifyCopies(Operation *op, llvm::StringRef rule, MapAttr map, BufferType buffer, int64_t copyBytes) {
   const int64_t bytes = bytesOf(buffer.getElementType());
   if (!llvm::is_contained({4, 8, 16}, copyBytes) || copyBytes % bytes || map.getBox()[0] * bytes % copyBytes || map.getTf32())
-    return broken(op, rule, "copies of " + llvm::Twine(copyBytes) + " bytes for rows of " + llvm::Twine(map.getBox()[0]) +
+    return faultOf(op, rule, "copies of " + llvm::Twine(copyBytes) + " bytes for rows of " + llvm::Twine(map.getBox()[0]) +
                                         " elements of " + llvm::Twine(bytes) + " bytes" + (map.getTf32() ? " that are rounded" : ""));
   return success();
 }
@@ -114,24 +114,24 @@ bool RolesOp::hasProducerThreads() {
 LogicalResult RolesOp::verify() {
   auto func = dyn_cast<func::FuncOp>((*this)->getParentOp());
   if (!func || llvm::range_size(func.getOps<RolesOp>()) != 1)
-    return broken(*this, "roles_c1", "it is not at the top level of the kernel, or not the only one");
+    return faultOf(*this, "roles_c1", "it is not at the top level of the kernel, or not the only one");
   for (Operation *op = (*this)->getNextNode(); op; op = op->getNextNode())
     if (!op->hasTrait<OpTrait::IsTerminator>())
-      return broken(*this, "roles_c1", "another op stands behind it");
+      return faultOf(*this, "roles_c1", "another op stands behind it");
   auto launch = func->getAttrOfType<LaunchAttr>(launchAttr);
   if (!launch || !launch.getProducers())
-    return broken(*this, "roles_c2", "the launch has no producer warps");
+    return faultOf(*this, "roles_c2", "the launch has no producer warps");
   for (int64_t regs : {int64_t(getProducerRegs()), int64_t(getConsumerRegs())})
     if (regs && (regs % 8 || regs < 24 || regs > 256))
-      return broken(*this, "roles_c3", llvm::Twine(regs) + " registers per thread");
+      return faultOf(*this, "roles_c3", llvm::Twine(regs) + " registers per thread");
   return success();
 }
 
 LogicalResult PipeCreateOp::verify() {
   if (!isa<func::FuncOp>((*this)->getParentOp()))
-    return broken(*this, "pipe_create_c1", "it is not at the top level of the kernel");
+    return faultOf(*this, "pipe_create_c1", "it is not at the top level of the kernel");
   if ((getOffset() && *getOffset() % slotAlignment) || (getBarriers() && *getBarriers() % 8))
-    return broken(*this, "pipe_create_c2", "its slots or barriers are not aligned");
+    return faultOf(*this, "pipe_create_c2", "its slots or barriers are not aligned");
   return success();
 }
 
@@ -143,11 +143,11 @@ LogicalResult TmaLoadOp::verify() {
     return failure();
   llvm::ArrayRef<BufferType> buffers = getPipe().getType().getBuffers();
   if (getIndex() >= buffers.size())
-    return broken(*this, "tma_load_c2", "the pipe has " + llvm::Twine(buffers.size()) + " buffers and no number " +
+    return faultOf(*this, "tma_load_c2", "the pipe has " + llvm::Twine(buffers.size()) + " buffers and no number " +
                                             llvm::Twine(getIndex()));
   const bool halvesRows = getMulticast() && filled().getShape().front() % 2;
   if (getMulticast() && (!(*this)->getParentOfType<func::FuncOp>()->hasAttr(pairAttr) || *getMulticast() < 1 || *getMulticast() > 3))
-    return broken(*this, "tma_load_c3", "it fills blocks of the bits " + llvm::Twine(*getMulticast()) +
+    return faultOf(*this, "tma_load_c3", "it fills blocks of the bits " + llvm::Twine(*getMulticast()) +
                                             ", and the kernel has " +
                                             ((*this)->getParentOfType<func::FuncOp>()->hasAttr(pairAttr) ? "two, 1 and 2" : "no pairs"));
   return verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), buffers[getIndex()], halvesRows ? 2 : 1);
@@ -165,7 +165,7 @@ LogicalResult AsyncLoadOp::verify() {
     return failure();
   llvm::ArrayRef<BufferType> buffers = getPipe().getType().getBuffers();
   if (getIndex() >= buffers.size())
-    return broken(*this, "async_load_c2", "the pipe has " + llvm::Twine(buffers.size()) + " buffers and no number " +
+    return faultOf(*this, "async_load_c2", "the pipe has " + llvm::Twine(buffers.size()) + " buffers and no number " +
                                               llvm::Twine(getIndex()));
   if (failed(verifyBox(*this, "stage_load", getX().getType(), getOffsets().size(), getMap(), buffers[getIndex()])))
     return failure();
@@ -179,15 +179,15 @@ LogicalResult PipeWaitOp::verify() {
     return failure();
   llvm::ArrayRef<BufferType> buffers = getPipe().getType().getBuffers();
   if (!llvm::equal(getResultTypes(), buffers, [](Type a, Type b) { return a == b; }))
-    return broken(*this, "pipe_wait_c2", "its results are not the buffers of the pipe");
+    return faultOf(*this, "pipe_wait_c2", "its results are not the buffers of the pipe");
   return success();
 }
 
 LogicalResult PipeReleaseOp::verify() {
   if (int64_t(getKeep()) < 0)
-    return broken(*this, "pipe_release_c1", llvm::Twine(int64_t(getKeep())) + " slots to keep");
+    return faultOf(*this, "pipe_release_c1", llvm::Twine(int64_t(getKeep())) + " slots to keep");
   if (getPair() && !(*this)->getParentOfType<func::FuncOp>()->hasAttr(pairAttr))
-    return broken(*this, "pipe_release_c1", "the kernel has no pairs of blocks");
+    return faultOf(*this, "pipe_release_c1", "the kernel has no pairs of blocks");
   return verifyRole(*this, "pipe_release_c1", false);
 }
 
@@ -206,7 +206,7 @@ LogicalResult WgmmaOp::verify() {
   llvm::SmallVector<int64_t, 2> a = operandShape(getA().getType(), getAMn()), b = operandShape(getB().getType(), getBMn());
   llvm::ArrayRef<int64_t> acc = shapeOf(getAcc().getType());
   if (a.size() != 2 || acc.size() != 2 || a[1] != b[1] || acc[0] != a[0] || acc[1] != b[0] || !a[0])
-    return broken(*this, "wgmma_c1", "a is " + text(a) + ", b transposed " + text(b) + ", acc " + text(acc));
+    return faultOf(*this, "wgmma_c1", "a is " + text(a) + ", b transposed " + text(b) + ", acc " + text(acc));
   const MmaRow &row = *findMma(std::string_view(getAtom().getName()));
   auto element = [](Type t) {
     if (auto buffer = dyn_cast<BufferType>(t))
@@ -215,25 +215,25 @@ LogicalResult WgmmaOp::verify() {
   };
   if (row.kind != MmaKind::Wgmma || element(getA().getType()) != row.a.dtype || element(getB().getType()) != row.b.dtype ||
       element(getAcc().getType()) != row.c.dtype)
-    return broken(*this, "wgmma_c2", "the atom " + getAtom().getName() + " has other element types, or is no wgmma");
+    return faultOf(*this, "wgmma_c2", "the atom " + getAtom().getName() + " has other element types, or is no wgmma");
   if (acc[0] % row.m || acc[1] % row.n || a[1] % row.k)
-    return broken(*this, "wgmma_c3", "M, N, K = " + text({acc[0], acc[1], a[1]}) + " are no multiples of the atom's " +
+    return faultOf(*this, "wgmma_c3", "M, N, K = " + text({acc[0], acc[1], a[1]}) + " are no multiples of the atom's " +
                                          text({row.m, row.n, row.k}));
   if ((getAMn() && (isa<RankedTensorType>(getA().getType()) || !row.mnMajor)) || (getBMn() && !row.mnMajor))
-    return broken(*this, "wgmma_c4", "an operand of atom " + getAtom().getName() + " cannot be MN-major");
+    return faultOf(*this, "wgmma_c4", "an operand of atom " + getAtom().getName() + " cannot be MN-major");
   for (Type t : {getA().getType(), Type(getB().getType())})
     if (auto buffer = dyn_cast<BufferType>(t)) {
       const int64_t bytes = bytesOf(buffer.getElementType()), span = buffer.getShape()[2] * bytes;
       if (buffer.getShape()[1] % 8 || !llvm::is_contained({32, 64, 128}, span) ||
           buffer.getSwizzle() != llvm::ArrayRef(tmaSwizzleOf(span, bytes)))
-        return broken(*this, "wgmma_c5", "a buffer of " + text(buffer.getShape()) + " is not swizzled as wgmma reads it");
+        return faultOf(*this, "wgmma_c5", "a buffer of " + text(buffer.getShape()) + " is not swizzled as wgmma reads it");
     }
   return success();
 }
 
 LogicalResult WgmmaWaitOp::verify() {
   if (getPending() > 7)
-    return broken(*this, "wgmma_wait_c1", llvm::Twine(getPending()) + " pending groups; the hardware counts up to 7");
+    return faultOf(*this, "wgmma_wait_c1", llvm::Twine(getPending()) + " pending groups; the hardware counts up to 7");
   return success();
 }
 
@@ -263,16 +263,16 @@ LogicalResult BulkStoreOp::verify() {
   llvm::ArrayRef<int64_t> value = shapeOf(getValue().getType()), box = getMap().getBox(),
                           staging = getStaging().getType().getShape();
   if (int64_t(getOffsets().size()) != x.getRank())
-    return broken(*this, "bulk_store_c1", llvm::Twine(getOffsets().size()) + " offsets for a tensor of rank " +
+    return faultOf(*this, "bulk_store_c1", llvm::Twine(getOffsets().size()) + " offsets for a tensor of rank " +
                                               llvm::Twine(x.getRank()));
   const Type element = elementOf(getValue().getType());
   const int64_t bytes = bytesOf(element);
   const llvm::SmallVector<int64_t> rows = rowAxes();
   if (value.size() != 2 || box.size() < 2 || int64_t(rows.size()) + 1 != x.getRank() || llvm::product_of(rows) != value[0] ||
       llvm::ArrayRef(rowBox(rows, 16)) != box.drop_front() || element != x.getElementType() || (bytes != 2 && bytes != 4) || box[0] * bytes > 128)
-    return broken(*this, "bulk_store_c2", "a tile of " + text(value) + " in boxes of " + text(box));
+    return faultOf(*this, "bulk_store_c2", "a tile of " + text(value) + " in boxes of " + text(box));
   if (staging.size() != 4 || staging[2] != 16 || staging[3] != box[0] || getStaging().getType().getElementType() != element)
-    return broken(*this, "bulk_store_c3", "a staging buffer of " + text(staging) + " for boxes of " + text(box));
+    return faultOf(*this, "bulk_store_c3", "a staging buffer of " + text(staging) + " for boxes of " + text(box));
   return success();
 }
 

@@ -34,9 +34,9 @@ constexpr double barrierCycles = 16;
 /// Of a result that is converted before the ops that stood in front of it.
 constexpr int mostEarlyRegisters = 4;
 
-class Lowering {
+class ConversionLowering {
 public:
-  explicit Lowering(func::FuncOp func)
+  explicit ConversionLowering(func::FuncOp func)
       : func(func), layouts(func.getContext()), blocks(blocksPerProgram(func)) {
     if (auto name = func->getAttrOfType<StringAttr>(tgpu::targetAttr))
       target = findTarget(name.getValue());
@@ -253,7 +253,7 @@ private:
 };
 
 struct LowerConversions : sectile::passes::impl::LowerConversionsPassBase<LowerConversions> {
-  void runOnOperation() override { Lowering(getOperation()).run(); }
+  void runOnOperation() override { ConversionLowering(getOperation()).run(); }
 };
 
 } // namespace

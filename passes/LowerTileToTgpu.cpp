@@ -24,9 +24,9 @@ using namespace sectile::passes;
 
 namespace {
 
-class Lowering {
+class TileLowering {
 public:
-  explicit Lowering(func::FuncOp func) : func(func), layouts(func.getContext()), b(func.getContext()) {}
+  explicit TileLowering(func::FuncOp func) : func(func), layouts(func.getContext()), b(func.getContext()) {}
 
   void run() {
     SmallVector<Operation *> ops;
@@ -144,7 +144,7 @@ private:
 };
 
 struct LowerTileToTgpu : sectile::passes::impl::LowerTileToTgpuPassBase<LowerTileToTgpu> {
-  void runOnOperation() override { Lowering(getOperation()).run(); }
+  void runOnOperation() override { TileLowering(getOperation()).run(); }
 };
 
 } // namespace

@@ -29,9 +29,6 @@ namespace {
 /// Groups that the hardware counts (PTX ISA, wgmma.wait_group).
 constexpr size_t mostPending = 7;
 
-/// Registers of a thread that addresses, states of rows and temporaries need beside tiles that a wait ties.
-constexpr int64_t otherRegisters = 48;
-
 bool hasProducts(Operation *op) {
   return op->walk([](tgpu::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -79,7 +76,7 @@ class Orderer {
 public:
   explicit Orderer(func::FuncOp func) : layouts(func.getContext()) {
     if (auto launch = func->getAttrOfType<tgpu::LaunchAttr>(tgpu::launchAttr))
-      mostAtWait = consumerRegisters(launch.getWarps()) - otherRegisters;
+      mostAtWait = consumerRegisters(launch.getWarps()) - registersBesideTiles;
   }
 
   void visit(Block &block) {

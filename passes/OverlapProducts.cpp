@@ -38,9 +38,6 @@ using namespace sectile::passes;
 
 namespace {
 
-/// Registers of a thread that addresses, states of rows and temporaries need beside the tiles of an overlapped loop.
-constexpr int64_t otherRegisters = 48;
-
 class Overlapper {
 public:
   Overlapper(scf::ForOp loop, bool always)
@@ -193,7 +190,7 @@ private:
         add(product.getA());
     }
     constexpr int64_t lanes = 32, registerBytes = 4;
-    return bytes / (launch.getWarps() * lanes * registerBytes) <= consumerRegisters(launch.getWarps()) - otherRegisters;
+    return bytes / (launch.getWarps() * lanes * registerBytes) <= consumerRegisters(launch.getWarps()) - registersBesideTiles;
   }
   static int64_t shapedBytes(Value v) {
     return llvm::product_of(shapeOf(v.getType())) * int64_t(byteSize(*dtypeOfType(elementOf(v.getType()))));

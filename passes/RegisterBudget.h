@@ -14,4 +14,7 @@ inline std::int64_t consumerRegisters(std::int64_t warps) {
   return std::min(most, (entry * threads - producerRegisters * producerWarps * lanes) / (warps * lanes) / unit * unit);
 }
 
+/// Registers of a thread that addresses, states of rows and temporaries need beside the tiles of a loop with products.
+constexpr std::int64_t registersBesideTiles = 48;
+
 } // namespace sectile::passes

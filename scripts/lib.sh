@@ -59,8 +59,11 @@ exportPtxas() {
   if found=$(findPtxas); then export SECTILE_PTXAS="$found"; else export SECTILE_PTXAS=none; fi
 }
 
+# A build directory of its own is compiled in few, large pieces (SECTILE_UNITY); one that is there stays as it is.
 configure() {
-  (cd "$root" && cmake --preset "$preset" -B "$buildDir" ${SECTILE_LLVM_ROOT:+-DSECTILE_LLVM_ROOT="$SECTILE_LLVM_ROOT"})
+  local unity=
+  [ -f "$buildDir/CMakeCache.txt" ] || unity=-DSECTILE_UNITY=ON
+  (cd "$root" && cmake --preset "$preset" -B "$buildDir" $unity ${SECTILE_LLVM_ROOT:+-DSECTILE_LLVM_ROOT="$SECTILE_LLVM_ROOT"})
 }
 
 build() { cmake --build "$buildDir" --parallel "$(buildJobs)" "$@"; }

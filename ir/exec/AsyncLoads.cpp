@@ -15,8 +15,6 @@ using namespace sectile::tileir;
 
 namespace sectile::tgpu::exec {
 
-static constexpr std::uintptr_t sectorBytes = 32;
-
 Action make(Program &p, AsyncLoadOp op) {
   const BufferAt pipe = p.pipes.lookup(op.getPipe());
   PipeType type = op.getPipe().getType();

@@ -91,8 +91,6 @@ Action make(Program &p, MisalignOp op) {
 
 namespace {
 
-constexpr std::int64_t sectorBytes = 32;
-
 /// The lanes of one instruction of a warp.
 struct Request {
   std::array<std::uintptr_t, warpSize> addresses;

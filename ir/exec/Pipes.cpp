@@ -299,7 +299,6 @@ bool Cluster::fillShared(Operation *op, const BufferAt &buffer, std::int64_t fir
 
 namespace {
 
-constexpr std::int64_t sectorBytes = 32;
 constexpr std::uintptr_t mapAlignment = 16; ///< of addresses and strides (driver API, cuTensorMapEncodeTiled)
 
 /// What the hardware sees of a tensor through a map.

@@ -26,6 +26,8 @@ using tileir::dtypeOfType;
 using tileir::elementOf;
 using tileir::shapeOf;
 
+constexpr int sectorBytes = 32; ///< of global memory: what one request moves at least
+
 /// Coordinates of all places of a layout, by (register, thread).
 struct LayoutTable {
   Layout layout;
